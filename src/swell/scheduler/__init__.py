@@ -13,6 +13,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `domains`: which parts of the network a gang may use.
 - `domain_fit`: whether a gang fits into one of them.
 - `domain_reasons`: why it does not.
+- `domain_claims`: which of them is cleared for a gang by preempt and reclaim.
 - `placement`: which node is best for a task.
 - `eviction_units`: which pods leave together.
 - `victims`: which pods are evicted to make room.

@@ -172,6 +172,9 @@ class Placer:
             scores = np.where(self.scope, scores, -np.inf)
         for mask in self._masks(task, now=now):
             scores = np.where(mask, scores, -np.inf)
+        return self._with_task_scores(task, scores)
+
+    def _with_task_scores(self, task: Task, scores: Vector) -> Vector:
         for score in self._task_scores:
             extra = score(task)
             if extra is not None:
@@ -192,11 +195,15 @@ class Placer:
             passing = passing & mask
         return passing
 
-    def ranking(self, shape: Shape) -> Vector:
+    def ranking(self, task: Task) -> Vector:
         """Returns the scores of all nodes, whether there is room or not."""
-        base = self._updated(shape).base
+        base = self._updated(task.shape).base
         used = self._nodes.allocatable - self._nodes.idle
-        return self._score(shape, base, used, self._nodes.divisor)
+        total = self._score(task.shape, base, used, self._nodes.divisor)
+        if task.job is None or not task.job.is_constrained:
+            return total
+        # Where other pods of its gang are matters to it also when room is made for it.
+        return self._with_task_scores(task, total)
 
     def fits_later(self, task: Task, node: int) -> bool:
         """Whether the task can go to the node once everything leaving has left."""

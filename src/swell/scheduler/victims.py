@@ -68,6 +68,10 @@ class VictimSearch:
         # the same for all nodes, so this is found out once and not on every node.
         self._is_quota_stuck = False
 
+    @property
+    def action(self) -> str:
+        return self._rules.action
+
     def has_candidates(self, preemptor: Task) -> bool:
         return bool(self._pool(preemptor).gain.any())
 
@@ -111,7 +115,7 @@ class VictimSearch:
             reachable &= gain.any(axis=0)
         found = np.flatnonzero(reachable)
         fits_already = fits(shape, future[:, found])
-        scores = placer.ranking(shape)[found] if self._rules.by_score else np.zeros(len(found))
+        scores = placer.ranking(preemptor)[found] if self._rules.by_score else np.zeros(len(found))
         # The last key of lexsort counts first: fits already, higher score, lower place.
         return [int(node) for node in found[np.lexsort((found, -scores, ~fits_already))]]
 

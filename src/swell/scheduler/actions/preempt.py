@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
+from swell.scheduler.domain_claims import claim_domain, scope_within_gang
 from swell.scheduler.eviction_units import eviction_units, single_task_units
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -44,8 +45,6 @@ def preempt(session: Session) -> None:
 def _may_preempt(session: Session, job: JobInfo) -> bool:
     return (
         job.counts[TaskStatus.PENDING] > 0
-        # As in Volcano: this search places tasks without regard to the job's network topology.
-        and job.group.spec.network_topology is None
         and session.takes_part(job)
         and session.votes.is_starving(job)
     )
@@ -65,6 +64,9 @@ def _preempt_others(
         return
     if not search.has_candidates(tasks[0]):
         session.note(job, "its queue has no less important pods to preempt")
+        return
+    if job.is_constrained and session.domains.is_limited(job):
+        _preempt_in_domains(session, search, job, tasks)
         return
     if not _could_fit(session, search, job, tasks):
         session.note(job, "preempting all less important pods of its queue would not make room")
@@ -90,6 +92,21 @@ def _preempt_others(
     else:
         statement.discard()
         session.note(job, "no pods may be preempted that would make room for the whole gang")
+
+
+def _preempt_in_domains(
+    session: Session, search: VictimSearch, job: JobInfo, tasks: Sequence[Task]
+) -> None:
+    """Does the same for a gang that has to stay within one part of the network."""
+    statement = session.statement()
+    if claim_domain(session, statement, job, tasks, search):
+        statement.commit()
+        session.refuse(
+            job, Refusal(WaitReason.WAITING_FOR_VICTIMS, "waits for preempted pods to leave")
+        )
+    else:
+        statement.discard()
+        session.note(job, "no pods may be preempted that would clear a domain for the whole gang")
 
 
 def _preemptors(session: Session, job: JobInfo) -> list[Task]:
@@ -131,7 +148,9 @@ def _preempt_own(session: Session, search: VictimSearch, job: JobInfo) -> None:
         if not session.votes.is_starving(job):
             return
         statement = session.statement()
-        if not search.make_room(statement, task) or not session.votes.is_pipelined(job):
+        with session.placer.within(scope_within_gang(session, task)):
+            has_room = search.make_room(statement, task)
+        if not has_room or not session.votes.is_pipelined(job):
             statement.discard()
             return  # the first failure ends the job's turn
         statement.commit()

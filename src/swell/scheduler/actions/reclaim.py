@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from swell.scheduler.domain_claims import claim_domain
 from swell.scheduler.eviction_units import eviction_units
 from swell.scheduler.job_order import JobOrder
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.session import Session
+from swell.scheduler.session import Session, Statement
 from swell.scheduler.victims import VictimRules, VictimSearch, is_allocatable
 
 ACTION = "reclaim"
@@ -55,11 +56,46 @@ def _reclaim_for(
     """
     votes = session.votes
     statement = session.statement()
+    if job.is_constrained and session.domains.is_limited(job):
+        tasks = [
+            task
+            for task in votes.tasks_in_order(job.in_status(TaskStatus.PENDING))
+            if _is_eligible(session, queue, task)
+        ]
+        has_room = claim_domain(session, statement, job, tasks, search)
+    else:
+        has_room = _reclaim_anywhere(session, statement, search, job, failed)
+    if has_room and votes.is_pipelined(job):
+        statement.commit()
+        session.refuse(
+            job, Refusal(WaitReason.WAITING_FOR_VICTIMS, "waits for reclaimed pods to leave")
+        )
+    else:
+        statement.discard()
+
+
+def _is_eligible(session: Session, queue: QueueInfo, task: Task) -> bool:
+    return not (
+        task.never_preempts or task.is_held_back or not session.votes.is_preemptive(queue, task)
+    )
+
+
+def _reclaim_anywhere(
+    session: Session,
+    statement: Statement,
+    search: VictimSearch,
+    job: JobInfo,
+    failed: dict[Hashable, int],
+) -> bool:
+    """Evicts for the job's tasks one after the other; whether one of them found room."""
+    votes, queue = session.votes, job.queue
     has_room = False
+    if queue is None:
+        return False
     for task in votes.tasks_in_order(job.in_status(TaskStatus.PENDING)):
         if not votes.is_starving(job):
             break
-        if task.never_preempts or task.is_held_back or not votes.is_preemptive(queue, task):
+        if not _is_eligible(session, queue, task):
             continue
         first = (queue.name, task.shape.serial)
         if not has_room and failed.get(first) == len(session.evictions):
@@ -68,13 +104,7 @@ def _reclaim_for(
             has_room = True
         elif not has_room:
             failed[first] = len(session.evictions)
-    if has_room and votes.is_pipelined(job):
-        statement.commit()
-        session.refuse(
-            job, Refusal(WaitReason.WAITING_FOR_VICTIMS, "waits for reclaimed pods to leave")
-        )
-    else:
-        statement.discard()
+    return has_room
 
 
 def _rules(session: Session) -> VictimRules:

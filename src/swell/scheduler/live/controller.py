@@ -27,6 +27,7 @@ from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import Evictor
+from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.loop import Actuators, SchedulerLoop
 from swell.scheduler.live.metrics import SchedulerMetrics
@@ -106,10 +107,28 @@ class Scheduler:
             meter=metrics,
             write_meter=metrics,
         )
+        snapshot = self.cache.snapshot
+        self.hyper_nodes = HyperNodeController(
+            cluster,
+            self.informers.hyper_nodes,
+            lambda: snapshot.hyper_nodes.tree(snapshot.nodes) if self.cache.is_filled else None,
+            clock=clock,
+            random=random,
+            events=events,
+            meter=metrics,
+            write_meter=metrics,
+        )
         self.loop = SchedulerLoop(
             self.cache,
             self.windows,
-            Actuators(self.binder, self.evictor, self.shrinker, self.updater, self.pods),
+            Actuators(
+                self.binder,
+                self.evictor,
+                self.shrinker,
+                self.updater,
+                self.pods,
+                self.hyper_nodes,
+            ),
             settings=settings,
             config=lambda: self.configuration.current,
             dirty=dirty,
@@ -143,6 +162,9 @@ class Scheduler:
             ManagedService("pod events", pod_events.run),
             *(ManagedService(f"{one.resource} cache", one.run) for one in self.informers.every),
             ManagedService("queue states", self.queues.loop.run, self.queues.loop.stop),
+            ManagedService(
+                "hypernode states", self.hyper_nodes.loop.run, self.hyper_nodes.loop.stop
+            ),
             ManagedService("pod conditions", self.pods.run, self.pods.stop),
             ManagedService("group statuses", self.updater.run, self.updater.stop),
             ManagedService("shrinker", self.shrinker.run, self.shrinker.stop),

@@ -14,6 +14,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node, ResourceQuota
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    HYPER_NODES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -31,6 +32,7 @@ from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
@@ -60,6 +62,7 @@ class SchedulerInformers:
     trainer_jobs: Informer[TrainingJob]
     claims: Informer[PersistentVolumeClaim]
     storage_classes: Informer[StorageClass]
+    hyper_nodes: Informer[HyperNode]
     # Explained to users, and decides nothing: the API server enforces quotas.
     quotas: Informer[ResourceQuota]
 
@@ -94,6 +97,7 @@ class SchedulerInformers:
             trainer_jobs=informer(TRAINING_JOBS, _OPTIONAL),
             claims=informer(PERSISTENT_VOLUME_CLAIMS, _OPTIONAL),
             storage_classes=informer(STORAGE_CLASSES, _OPTIONAL),
+            hyper_nodes=informer(HYPER_NODES, _OPTIONAL),
             quotas=informer(RESOURCE_QUOTAS, _OPTIONAL, (BY_NAMESPACE,)),
         )
 
@@ -114,6 +118,7 @@ class SchedulerInformers:
             self.budgets,
             self.claims,
             self.storage_classes,
+            self.hyper_nodes,
             self.pods,
         )
 

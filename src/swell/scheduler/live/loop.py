@@ -23,6 +23,7 @@ from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, is_virtual
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import PREEMPTED, RELEASED, EvictionCause, Evictor, is_marked
+from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.live.pod_conditions import PodConditions
@@ -66,6 +67,7 @@ class Actuators:
     shrinker: Shrinker
     updater: StatusUpdater
     pods: PodConditions
+    hyper_nodes: HyperNodeController
 
 
 class SchedulerLoop:
@@ -266,6 +268,7 @@ class SchedulerLoop:
             text = f"{action} for {preemptor}" if preemptor else action
             self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text))
         self._shrink(plan, now)
+        self._actuators.hyper_nodes.follow_tree()
         self._nominations.observe(plan.pipelined, now)
         self._actuators.pods.nominate(
             [t for t, node in plan.pipelined.items() if t.pod.status.nominated_node_name != node]
@@ -294,6 +297,7 @@ class SchedulerLoop:
         # Conditions carry the session that wrote them, as in Volcano.
         session = f"{self._random.getrandbits(64):016x}"
         fresh = {job.key for job in dirty_jobs}
+        self._actuators.updater.record_domains(plan.domains, plan.not_applied)
         for key, decided in plan.groups.items():
             job = self._snapshot.jobs[key]
             status = self._with_quotas(job, decided)

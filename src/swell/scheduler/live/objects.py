@@ -67,6 +67,24 @@ def mirror_small_kinds(
     mirror(informers.budgets, put_budget, snapshot.remove_budget)
     mirror(informers.claims, snapshot.put_claim, snapshot.remove_claim)
     mirror(informers.storage_classes, snapshot.put_storage_class, snapshot.remove_storage_class)
+    _mirror_hyper_nodes(informers, snapshot, follow, wake)
+
+
+def _mirror_hyper_nodes(
+    informers: SchedulerInformers,
+    snapshot: SchedulerSnapshot,
+    follow: Follow,
+    wake: Callable[[], None],
+) -> None:
+    def take(key: Key) -> None:
+        found = informers.hyper_nodes.get(key)
+        if found is None:
+            snapshot.hyper_nodes.remove(key.name)
+        elif not snapshot.hyper_nodes.put(found):
+            return  # only its status has changed, which is written here
+        wake()
+
+    follow(informers.hyper_nodes, take)
 
 
 def pod_facts(pod: Pod) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ does not hold up the others. Phase and reason are given by the cycle.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -25,7 +25,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.executor import EventSink, Executor, Failure, FailureKind, WriteMeter
 from swell.runtime.logs import get_logger
-from swell.runtime.plan import EmitEvent, PatchStatus, Plan
+from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step, patch_object
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import n_placed
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
@@ -38,6 +38,9 @@ log = get_logger(__name__)
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULED: Final = "Scheduled"
+NOT_APPLIED: Final = "TopologyNotApplied"
+# Volcano knows it, too, and writes it never.
+DOMAIN_ANNOTATION: Final = "volcano.sh/job-allocated-hypernode"
 GONE_REASON: Final = "nothing of the gang is left"
 READY_REASON: Final = "tasks in gang are ready to be scheduled"
 # A change of phase or reason is written this soon; one of numbers only, this often.
@@ -83,6 +86,9 @@ class StatusUpdater:
         self._executor = Executor(cluster, informers=[cache.informers.groups], meter=meter)
         self._queue = WorkQueue[Key](clock=clock, random=random)
         self._pending: dict[Key, _PendingStatus] = {}
+        # By group: the domain that has its pods, and why its topology has no effect as last said.
+        self._domains: dict[str, str] = {}
+        self._not_applied: dict[str, tuple[Uid, str]] = {}
 
     def update_job_status(self, job: JobInfo, status: GroupStatus, session: str) -> None:
         """Queue the status of a group, unless it is written already."""
@@ -111,9 +117,35 @@ class StatusUpdater:
         warning = EventSeverity.WARNING
         self._events.record(EmitEvent(POD_GROUPS, meta.key, meta.uid, warning, UNSCHEDULABLE, text))
 
+    def record_domains(self, chosen: Mapping[str, str], not_applied: Mapping[str, str]) -> None:
+        """Have the chosen domains written on the groups, and an event emitted once a cause."""
+        jobs = self._cache.snapshot.jobs
+        self._domains.update((key, name) for key, name in chosen.items() if key in jobs)
+        for key, why in not_applied.items():
+            meta = jobs[key].group.metadata
+            if self._not_applied.get(key) != (meta.uid, why):
+                self._not_applied[key] = (meta.uid, why)
+                text = f"its network topology has no effect: {why}"
+                warning = EventSeverity.WARNING
+                self._events.record(
+                    EmitEvent(POD_GROUPS, meta.key, meta.uid, warning, NOT_APPLIED, text)
+                )
+
+    def _annotation(self, job: JobInfo) -> tuple[Step, ...]:
+        """Returns the write of the domain on the group, for people: it is never read."""
+        name, meta = self._domains.get(job.key, ""), job.group.metadata
+        if not name or meta.annotations.get(DOMAIN_ANNOTATION) == name:
+            return ()
+        body: Body = {"metadata": {"annotations": {DOMAIN_ANNOTATION: name}}}
+        return (patch_object(POD_GROUPS, meta.key, meta.uid, body),)
+
     def forget_missing(self) -> None:
         """Drop the statuses of groups that are gone."""
         jobs = self._cache.snapshot.jobs
+        for key in [key for key in self._domains if key not in jobs]:
+            del self._domains[key]
+        for key in [key for key in self._not_applied if key not in jobs]:
+            del self._not_applied[key]
         for key in [key for key in self._pending if str(key) not in jobs]:
             del self._pending[key]
 
@@ -139,11 +171,13 @@ class StatusUpdater:
             return
         meta = job.group.metadata
         write = PatchStatus(POD_GROUPS, key, meta.resource_version, _body(new))
-        failure = (await self._executor.execute(Plan((write,)))).worst
+        steps = (write, *self._annotation(job))
+        failure = (await self._executor.execute(Plan(steps))).worst
         if failure is not None:
             await self._again(key, failure)
             return
         self._queue.forget(key)
+        self._domains.pop(job.key, None)
         pending.written_at, pending.due_since = self._clock.monotonic(), None
         # After the write: an event about a status that was not written would mislead.
         if refusal is not None:

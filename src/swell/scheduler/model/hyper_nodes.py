@@ -61,15 +61,17 @@ class HyperNodes:
     def __bool__(self) -> bool:
         return bool(self.objects)
 
-    def put(self, hyper_node: HyperNode) -> None:
+    def put(self, hyper_node: HyperNode) -> bool:
+        """Adds or replaces a HyperNode; returns whether that may change the tree."""
         name = hyper_node.metadata.name
         known = self.objects.get(name)
         self.objects[name] = hyper_node
         if known is not None and _facts(known) == _facts(hyper_node):
-            return  # only its status or metadata has changed
+            return False  # only its status or metadata has changed
         self._members[name] = _Members(hyper_node)
         self._unasked[name] = None
         self._layout = -1
+        return True
 
     def remove(self, name: str) -> None:
         if self.objects.pop(name, None) is not None:

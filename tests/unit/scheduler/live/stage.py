@@ -10,10 +10,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from swell.api.kinds import EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from swell.api.kinds import (
+    EVENTS,
+    HYPER_NODES,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+)
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
+from swell.api.topology import HyperNode
 from swell.cluster.embedded.client import InProcessCluster
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import NotFoundError
@@ -96,6 +106,18 @@ class Stage:
     async def priority(self, name: str, value: int) -> None:
         body = {**_head("scheduling.k8s.io/v1", "PriorityClass", name, ""), "value": value}
         await self.user.create(PRIORITY_CLASSES.untyped(), body)
+
+    async def hyper_node(self, name: str, tier: int, *members: dict[str, object]) -> None:
+        body = _head("topology.volcano.sh/v1alpha1", "HyperNode", name, "")
+        spec = {"tier": tier, "members": list(members)}
+        await self.user.create(HYPER_NODES.untyped(), {**body, "spec": spec})
+
+    async def read_hyper_node(self, name: str) -> HyperNode:
+        return await self.user.get(HYPER_NODES, Key("", name))
+
+    async def label_node(self, name: str, **labels: str | None) -> None:
+        change = merge_patch({"metadata": {"labels": labels}})
+        await self.user.patch(NODES.untyped(), Key("", name), change)
 
     async def pod(self, name: str, group: str = "", cpu: str = "1", **spec: object) -> None:
         body = _head("v1", "Pod", name, NAMESPACE)
