@@ -70,6 +70,8 @@ class KnownNames:
     plugins: Mapping[str, KnownPlugin]
     # Actions, their arguments and plugins of Volcano that are not here: what to use instead.
     instead: Mapping[str, str] = field(default_factory=dict)
+    # Other names of actions.
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +135,20 @@ class _ConfigReader:
             raise SchedulerConfigError("actions must be a text of names with commas between them")
         known = self._known.actions
         names = [name.strip() for name in value.split(",") if name.strip()]
+        found: list[str] = []
         for name in names:
-            if name not in known:
+            own = self._known.aliases.get(name, name)
+            if own not in known:
                 self._warn(f"unknown action {name!r} is ignored", near=(name, known))
-        return tuple(name for name in names if name in known)
+            elif own in found and self._is_alias_beside(own, names):
+                self._warn(f"action {name!r} is ignored: it is another name for {own!r}")
+            else:
+                found.append(own)
+        return tuple(found)
+
+    def _is_alias_beside(self, own: str, names: Sequence[str]) -> bool:
+        """Whether an action is asked for under two names."""
+        return any(name != own and self._known.aliases.get(name) == own for name in names)
 
     def _tier(self, value: object) -> Tier:
         row = _mapping(value, "a tier")
@@ -205,6 +217,7 @@ class _ConfigReader:
                 if other not in fields:
                     text = f"configuration of {name!r}: unknown field {other!r} is ignored"
                     self._warn(text, near=(other, fields))
+            name = self._known.aliases.get(name, name)
             if name not in self._known.actions:
                 text = f"configuration of unknown action {name!r} is ignored"
                 self._warn(text, near=(name, self._known.actions))

@@ -30,6 +30,7 @@ KNOWN: Final = KnownNames(
     actions=actions.ARGUMENTS,
     plugins=plugins.KNOWN,
     instead={**actions.INSTEAD, **plugins.INSTEAD},
+    aliases=actions.ALIASES,
 )
 
 

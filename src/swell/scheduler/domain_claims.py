@@ -22,6 +22,8 @@ from swell.scheduler.victims import VictimSearch
 
 # An argument of preempt and reclaim, and the same of the plugin network-topology-aware.
 MAX_DOMAINS: Final = "maxDomains"
+# An argument of both: whether gangs without surplus may have to leave as a whole.
+ALLOW_WHOLE: Final = "allowWholeBundle"
 PLUGIN_MAX_DOMAINS: Final = "hypernode.gradient.evict.max-hypernodes"
 _MAX_DEFAULT = 8  # Volcano's
 Attempt = Callable[[int], bool]
@@ -188,4 +190,3 @@ def _max_domains(session: Session, action: str) -> int:
     given = session.config.arguments_of(action).number(MAX_DOMAINS, 0)
     found = int(given) if given > 0 else int(max(options, default=0))
     return found if found > 0 else _MAX_DEFAULT
-

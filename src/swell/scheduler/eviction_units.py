@@ -18,6 +18,7 @@ import numpy as np
 from swell.scheduler.model.elastic import ElasticRole
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Vector
+from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 
 # Tasks of a shrunk role that hold no room which the shrink would free.
@@ -76,6 +77,7 @@ class _Surplus:
         self._job = job
         self._total = job.counts.ready - job.min_member
         self._lost: dict[str, int] = {}
+        self._lost_in_parts: dict[SubGroup, int] = {}
 
     def covers(self, tasks: Sequence[Task]) -> bool:
         if len(tasks) > self._total:
@@ -86,12 +88,36 @@ class _Surplus:
         return all(
             self._job.role(role).ready - n >= self._job.role_minimums.get(role, 0)
             for role, n in lost.items()
+        ) and (self._job.sub_groups is None or self._keeps_sub_groups(tasks))
+
+    def _keeps_sub_groups(self, tasks: Sequence[Task]) -> bool:
+        """Whether enough sub-groups of each policy stay complete without these tasks."""
+        groups = self._job.sub_groups
+        lost = self._with(tasks)
+        return groups is None or all(
+            sum(one.counts.ready - lost.get(one, 0) >= one.size for one in groups.of_policy(place))
+            >= (policy.min_sub_groups or 0)
+            for place, policy in enumerate(groups.policies)
         )
+
+    def _with(self, tasks: Sequence[Task]) -> dict[SubGroup, int]:
+        lost = dict(self._lost_in_parts)
+        for task in tasks:
+            if task.sub_group is not None:
+                lost[task.sub_group] = lost.get(task.sub_group, 0) + 1
+        return lost
 
     def spend(self, tasks: Sequence[Task]) -> None:
         self._total -= len(tasks)
+        self._lost_in_parts = self._with(tasks)
         for task in tasks:
             self._lost[task.role] = self._lost.get(task.role, 0) + 1
+
+
+def surplus_units(candidates: Sequence[Task]) -> list[EvictionUnit]:
+    """Returns the units that would evict these tasks and take no whole gang."""
+    units = eviction_units(candidates)
+    return [unit for unit in units if unit.cost is not EvictionCost.WHOLE]
 
 
 def single_task_units(tasks: Iterable[Task]) -> list[EvictionUnit]:

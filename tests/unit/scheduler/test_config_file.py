@@ -103,8 +103,8 @@ def test_plugin_that_is_not_here_is_warned_of(name: str) -> None:
         ({"tier": []}, "unknown field 'tier' is ignored: did you mean 'tiers'?"),
         ({"tiers": [{"plugin": []}]}, "a tier: unknown field 'plugin' is ignored: did you mean"),
         (
-            {"actions": "allocate, gangpreempt"},
-            "unknown action 'gangpreempt' is ignored: use preempt, which decides for whole gangs",
+            {"actions": "allocate, preempt, gangpreempt"},
+            "action 'gangpreempt' is ignored: it is another name for 'preempt'",
         ),
         (
             {"configurations": [{"name": "shuffle", "arguments": {}}]},

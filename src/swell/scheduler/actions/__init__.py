@@ -23,6 +23,7 @@ from swell.scheduler.actions.reclaim import reclaim
 from swell.scheduler.actions.shuffle import shuffle
 from swell.scheduler.config import COUNT_CLAIMABLE
 from swell.scheduler.config_file import ArgumentKind
+from swell.scheduler.domain_claims import ALLOW_WHOLE, MAX_DOMAINS
 from swell.scheduler.session import Session
 
 ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
@@ -34,18 +35,24 @@ ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
     "shuffle": shuffle,
 }
 
+_CLAIMS: Final[Mapping[str, ArgumentKind]] = {
+    MAX_DOMAINS: ArgumentKind.NUMBER,
+    ALLOW_WHOLE: ArgumentKind.FLAG,
+}
 # The arguments of each action.
 ARGUMENTS: Final[Mapping[str, Mapping[str, ArgumentKind]]] = {
     **{name: {} for name in ACTIONS},
     "enqueue": {COUNT_CLAIMABLE: ArgumentKind.FLAG},
-    "preempt": {TOPOLOGY_AWARE: ArgumentKind.FLAG},
+    "preempt": {TOPOLOGY_AWARE: ArgumentKind.FLAG, **_CLAIMS},
+    "reclaim": _CLAIMS,
 }
+
+# Volcano's actions for whole gangs; here preempt and reclaim decide for whole gangs.
+ALIASES: Final[Mapping[str, str]] = {"gangpreempt": "preempt", "gangreclaim": "reclaim"}
 
 _NO_SAMPLE = "all nodes are looked at"
 # Actions of Volcano, and arguments of actions, that are not here, and what to use instead.
 INSTEAD: Final[Mapping[str, str]] = {
-    "gangpreempt": "use preempt, which decides for whole gangs",
-    "gangreclaim": "use reclaim, which decides for whole gangs",
     "overcommit-factor": "use the plugin overcommit",
     "predicateErrorCacheEnable": "answers are always remembered for pods of one shape",
     "enablePredicateErrorCache": "answers are always remembered for pods of one shape",

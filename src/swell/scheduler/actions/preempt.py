@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from swell.scheduler.domain_claims import claim_domain, scope_within_gang
-from swell.scheduler.eviction_units import eviction_units, single_task_units
+from swell.scheduler.domain_claims import ALLOW_WHOLE, claim_domain, scope_within_gang
+from swell.scheduler.eviction_units import eviction_units, single_task_units, surplus_units
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
@@ -34,7 +34,10 @@ def preempt(session: Session) -> None:
     failed: dict[Hashable, int] = {}
     for queue in queues:
         for job in by_queue[queue.name]:
-            _preempt_others(session, between_jobs, job, failed)
+            if job.is_constrained and session.domains.is_limited(job):
+                _preempt_in_domains(session, between_jobs, job)
+            else:
+                _preempt_others(session, between_jobs, job, failed)
     within_job = VictimSearch(session, _rules_within_job(session))
     # As in Volcano, swaps inside jobs come after all evictions between jobs.
     for queue in queues:
@@ -65,9 +68,6 @@ def _preempt_others(
     if not search.has_candidates(tasks[0]):
         session.note(job, "its queue has no less important pods to preempt")
         return
-    if job.is_constrained and session.domains.is_limited(job):
-        _preempt_in_domains(session, search, job, tasks)
-        return
     if not _could_fit(session, search, job, tasks):
         session.note(job, "preempting all less important pods of its queue would not make room")
         return
@@ -94,10 +94,9 @@ def _preempt_others(
         session.note(job, "no pods may be preempted that would make room for the whole gang")
 
 
-def _preempt_in_domains(
-    session: Session, search: VictimSearch, job: JobInfo, tasks: Sequence[Task]
-) -> None:
+def _preempt_in_domains(session: Session, search: VictimSearch, job: JobInfo) -> None:
     """Does the same for a gang that has to stay within one part of the network."""
+    tasks = _preemptors(session, job)
     statement = session.statement()
     if claim_domain(session, statement, job, tasks, search):
         statement.commit()
@@ -177,6 +176,7 @@ def _rules_between_jobs(session: Session) -> VictimRules:
             and (task.shape.best_effort or not preemptor.shape.best_effort)
         )
 
+    takes_whole = session.config.arguments_of(ACTION).flag(ALLOW_WHOLE, default=True)
     return VictimRules(
         action=ACTION,
         targets=targets,
@@ -184,7 +184,7 @@ def _rules_between_jobs(session: Session) -> VictimRules:
         statuses=EVICTABLE,
         may_evict=may_evict,
         vote=votes.preemptable,
-        eviction_units=eviction_units,
+        eviction_units=eviction_units if takes_whole else surplus_units,
         allows=lambda preemptor: is_allocatable(session, preemptor),
         spares=session.config.arguments_of(ACTION).flag(TOPOLOGY_AWARE, default=False),
     )

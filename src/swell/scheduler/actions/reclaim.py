@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from swell.scheduler.domain_claims import claim_domain
-from swell.scheduler.eviction_units import eviction_units
+from swell.scheduler.domain_claims import ALLOW_WHOLE, claim_domain
+from swell.scheduler.eviction_units import eviction_units, surplus_units
 from swell.scheduler.job_order import JobOrder
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
@@ -120,6 +120,7 @@ def _rules(session: Session) -> VictimRules:
             if votes.may_reclaim(preemptor, job)
         )
 
+    takes_whole = session.config.arguments_of(ACTION).flag(ALLOW_WHOLE, default=True)
     return VictimRules(
         action=ACTION,
         targets=targets,
@@ -129,7 +130,7 @@ def _rules(session: Session) -> VictimRules:
         statuses=frozenset({TaskStatus.RUNNING}),  # Volcano reclaims no pod that is only bound
         may_evict=lambda _, task: task.preemptable,
         vote=votes.reclaimable,
-        eviction_units=eviction_units,
+        eviction_units=eviction_units if takes_whole else surplus_units,
         # Asked again after the evictions: victims below an ancestor of the preemptor's queue free
         # room within that ancestor's limit, other victims do not (ADR 68).
         allows=lambda preemptor: is_allocatable(session, preemptor),
