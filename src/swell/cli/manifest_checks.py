@@ -57,7 +57,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _DescribedPart:
     """A part of a manifest that one definition of Kubernetes describes."""
 
     steps: Steps
@@ -71,11 +71,11 @@ def all_findings(
     """Returns everything that is wrong in some files, ordered by file and line."""
     empty = [one for one in readings if not one.documents and not one.findings]
     found = [Finding(one.file, 1, "", EMPTY, "is it saved?") for one in empty]
-    return [*found, *findings_of(readings, _Checks(refuses_unknown_kinds))]
+    return [*found, *findings_of(readings, _KubernetesChecks(refuses_unknown_kinds))]
 
 
 @dataclass(frozen=True, slots=True)
-class _Checks:
+class _KubernetesChecks:
     refuses_unknown_kinds: bool
 
     def __call__(self, body: Body, found: Sequence[FieldProblem]) -> Iterator[FieldProblem]:
@@ -93,18 +93,18 @@ class _Checks:
             yield from _kind_problems(body)
 
 
-def _parts(body: Body) -> Iterator[_Part]:
+def _parts(body: Body) -> Iterator[_DescribedPart]:
     """Yields the parts of an object that become pods, or the whole of a built-in kind."""
     version, kind = body.get("apiVersion"), body.get("kind")
     if kind == AI_TRAINING_JOBS.kind:
         for steps, template in _templates(body):
-            yield _Part(steps, _POD_TEMPLATE, template)
+            yield _DescribedPart(steps, _POD_TEMPLATE, template)
     elif kind == TRAINING_JOBS.kind:
         for steps, definition in _TRAINING_JOB_PARTS.items():
             value = at(body, *map(str, steps))
             parts = [((*steps, index), item) for index, item in items(value)] or [(steps, value)]
             yield from (
-                _Part(where, f"{_CORE}{definition}", part)
+                _DescribedPart(where, f"{_CORE}{definition}", part)
                 for where, part in parts
                 if isinstance(part, Mapping)
             )
@@ -112,7 +112,7 @@ def _parts(body: Body) -> Iterator[_Part]:
         name = definitions.names().get((*_group_and_version(version), kind))
         if name is not None:
             # Whoever writes back an object that was read sends its status, which is not used.
-            yield _Part((), name, {k: v for k, v in body.items() if k != "status"})
+            yield _DescribedPart((), name, {k: v for k, v in body.items() if k != "status"})
 
 
 def _templates(body: Body) -> Iterator[tuple[Steps, object]]:
@@ -128,7 +128,7 @@ def _templates(body: Body) -> Iterator[tuple[Steps, object]]:
         yield (), {"metadata": body.get("metadata"), "spec": body["spec"]}
 
 
-def _shape_problems(part: _Part) -> Iterator[FieldProblem]:
+def _shape_problems(part: _DescribedPart) -> Iterator[FieldProblem]:
     for problem in structure_problems(_schema(part.definition), part.value, part.steps):
         yield _with_level(problem)
 

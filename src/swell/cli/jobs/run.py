@@ -60,7 +60,7 @@ SUFFIX_LENGTH = 5
 # Stands for the file's name in messages about a job made from flags.
 COMMAND_LINE = "command line"
 
-Words = Annotated[
+FileOrCommand = Annotated[
     list[str] | None, typer.Argument(metavar="FILE | -- CMD...", help="Manifest, or -.")
 ]
 Name = Annotated[str, typer.Option("--name", help="Name of the job.", show_default=False)]
@@ -78,7 +78,7 @@ WaitForever = Annotated[
 @option_groups
 def run(
     invoked: typer.Context,
-    words: Words = None,
+    arguments: FileOrCommand = None,
     *,
     name: Name = "",
     least: Least = None,
@@ -99,7 +99,7 @@ def run(
     # Typer drops a `--`: the command after it comes from the line as it was written.
     invocation: Invocation = invoked.obj
     size = _Size(least, most, cpu, memory, gpu)
-    file = _manifest_of(words or [])
+    file = _manifest_of(arguments or [])
     if (file is None) == (invocation.command is None):
         raise CommandError("give a manifest, or a command after --", "see: swell run --help", USAGE)
     if file is not None and size != _Size():
@@ -171,15 +171,15 @@ class _Size:
         return {name: amount for name, amount in asked.items() if amount}
 
 
-def _manifest_of(words: list[str]) -> str | None:
+def _manifest_of(arguments: list[str]) -> str | None:
     """Return the one manifest that is named; a command in its place is explained."""
-    if not words:
+    if not arguments:
         return None
-    looks_like_command = not Path(words[0]).exists() and shutil.which(words[0]) is not None
-    if len(words) > 1 or looks_like_command:
-        meant = f"swell run -- {shlex.join(words)}"
+    looks_like_command = not Path(arguments[0]).exists() and shutil.which(arguments[0]) is not None
+    if len(arguments) > 1 or looks_like_command:
+        meant = f"swell run -- {shlex.join(arguments)}"
         raise CommandError("put -- before the command", meant, USAGE)
-    return words[0]
+    return arguments[0]
 
 
 def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Document:
