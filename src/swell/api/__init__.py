@@ -20,6 +20,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `trainingjob`: the older job of three fixed roles.
 - `injection`: the variables and files that training programs are given.
 - `report`: the report of a training program.
+- `training`: the part of a job's status that its program's reports fill in.
 - `kinds`: every resource with its struct.
 - `requests`: what a pod asks of a node.
 - `matching`: selectors, taints and tolerations.

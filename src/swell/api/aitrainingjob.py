@@ -10,6 +10,7 @@ from enum import Enum
 
 from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS, REPLICAS
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
+from swell.api.training import TrainingStatus
 
 API_GROUP = "elasticdeeplearning.ai"
 
@@ -276,6 +277,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     ending: Ending | None = None
     epoch: int = 0
     avoid_nodes: tuple[AvoidedNode, ...] = ()
+    training: TrainingStatus | None = None
     start_time: str | None = None
     start_running_time: str | None = None
     end_time: str | None = None

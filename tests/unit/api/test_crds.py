@@ -79,7 +79,7 @@ def test_everything_is_bounded(definition: Definition) -> None:
 
 
 def test_columns_are_the_ones_people_know() -> None:
-    """`kubectl get aitj` shows phase, readiness, restarts, queue and age; wide, the reason."""
+    """`kubectl get aitj` shows phase, readiness, restarts, queue and age; wide, more."""
     job = crd(DEFINITIONS[0])["spec"]
     columns = job["versions"][0]["additionalPrinterColumns"]
 
@@ -87,7 +87,9 @@ def test_columns_are_the_ones_people_know() -> None:
     assert [column["name"] for column in columns if "priority" not in column] == [
         "PHASE", "READY", "RESTARTS", "QUEUE", "AGE",
     ]  # fmt: skip
-    assert [column["name"] for column in columns if column.get("priority") == 1] == ["REASON"]
+    assert [column["name"] for column in columns if column.get("priority") == 1] == [
+        "REASON", "PROGRESS", "RATE", "ETA",
+    ]  # fmt: skip
 
 
 def test_training_job_has_both_versions_with_one_schema() -> None:

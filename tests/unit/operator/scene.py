@@ -32,6 +32,7 @@ from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.reports import ReceivedReport
 from swell.runtime.plan import (
     Action,
     CreateObject,
@@ -106,6 +107,7 @@ class Scene:
         self.refused = ""
         self.settings = AITrainingJobSettings(**settings)  # type: ignore[arg-type]
         self.secrets: set[str] = set()
+        self.report: ReceivedReport | None = None
         self._n_made = 0
 
     # -- looking -----------------------------------------------------------------------------
@@ -126,6 +128,7 @@ class Scene:
             problems=self.problems,
             priority_class_found=self.priority_class_found,
             gang_served=self.gang_served,
+            report=self.report,
             refused=self.refused,
             settings=self.settings,
         )

@@ -3,6 +3,7 @@
 - `model`: the schema type, and functions that build schemas.
 - `shared`: parts that several kinds have in common, pod templates among them.
 - `transitions`: which changes of a running job are refused.
+- `training`: the part of a status that a program's reports fill in.
 - `aitrainingjob`: AITrainingJob.
 - `trainingjob`: TrainingJob.
 - `scheduling`: PodGroup and Queue.

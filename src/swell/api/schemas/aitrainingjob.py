@@ -48,6 +48,7 @@ from swell.api.schemas.shared import (
     or_empty,
     pod_template,
 )
+from swell.api.schemas.training import training_status
 from swell.api.schemas.transitions import freeze_rule
 
 RESERVED_ROLE = "trainingjob"
@@ -286,6 +287,7 @@ def job_status() -> Schema:
             "ending": _ENDING,
             "epoch": _COUNT,
             "avoidNodes": listing(_AVOIDED_NODE, size_max=RECORDS_MAX),
+            "training": training_status(),
             "startTime": moment(),
             "startRunningTime": moment(),
             "endTime": moment(),

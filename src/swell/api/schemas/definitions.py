@@ -42,6 +42,12 @@ class Definition:
 
 _AGE = PrinterColumn("AGE", ".metadata.creationTimestamp", "date")
 
+_TRAINING = (
+    PrinterColumn("PROGRESS", ".status.training.progress", is_wide=True),
+    PrinterColumn("RATE", ".status.training.rate", is_wide=True),
+    PrinterColumn("ETA", ".status.training.eta", is_wide=True),
+)
+
 DEFINITIONS = (
     Definition(
         group="elasticdeeplearning.ai",
@@ -57,6 +63,7 @@ DEFINITIONS = (
             PrinterColumn("QUEUE", ".spec.queue"),
             _AGE,
             PrinterColumn("REASON", ".status.reason", is_wide=True),
+            *_TRAINING,
         ),
     ),
     Definition(

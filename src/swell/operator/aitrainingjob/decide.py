@@ -38,6 +38,7 @@ from swell.operator.aitrainingjob.status import (
 )
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import soonest
+from swell.operator.framework.reports import newer_training
 from swell.operator.framework.status import add_finalizer, unschedulable_message
 from swell.runtime.plan import Plan
 
@@ -84,6 +85,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     phase = living_phase(snapshot, status)
     reason, message = _explained(snapshot, status, phase, begun)
     status = counted(snapshot, status)
+    status = replace(status, training=newer_training(status.training, snapshot.report))
     status = in_phase(snapshot, status, phase, reason=reason, message=message, now=now)
     written = write_status(snapshot, status, now)
     steps = child_steps(snapshot, status, causes.final, now, is_written=not written.is_late)

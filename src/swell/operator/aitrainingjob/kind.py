@@ -29,7 +29,7 @@ from swell.api.kinds import (
     SERVICES,
 )
 from swell.api.meta import Body, Key, ObjectMeta
-from swell.api.pod import Pod
+from swell.api.pod import Pod, PodPhase
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup
 from swell.api.validation import validate
@@ -38,7 +38,11 @@ from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.metrics import JobMetrics
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
-from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
+    containers_of,
+    replica_of,
+)
 from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
@@ -50,6 +54,8 @@ from swell.operator.framework.kind import (
 )
 from swell.operator.framework.malformed import MalformedRules
 from swell.operator.framework.orphans import OrphanRules
+from swell.operator.framework.reports import ReportSource, ReportTarget
+from swell.operator.framework.training import REPORT, REPORT_TOKEN, asked_port
 from swell.runtime.cluster import Selection
 from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
 from swell.runtime.reflector import InformerOptions
@@ -85,6 +91,7 @@ def ai_training_job_kind(
         children_of=_children_of,
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
+        report_target=report_target,
         meter=JobMetrics,
     )
 
@@ -162,10 +169,32 @@ def take_snapshot(
         problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
         gang_served=informers.groups is not None and informers.groups.is_served,
+        report=inputs.report,
         refused=inputs.refused,
         stored_status=inputs.stored_status,
         settings=settings,
     )
+
+
+def report_target(job: AITrainingJob, informers: AITrainingJobInformers) -> ReportTarget | None:
+    """The pods of a job that may be asked for its report, the lowest indexes first."""
+    meta = job.metadata
+    token = meta.annotations.get(REPORT_TOKEN)
+    if not token or job.status.phase in FINAL_PHASES or meta.deletion_timestamp is not None:
+        return None
+    running = [
+        replica_of(pod, meta.name)
+        for pod in informers.pods.by_owner(meta.uid)
+        if pod.status.phase is PodPhase.RUNNING and pod.metadata.deletion_timestamp is None
+    ]
+    sources = tuple(
+        ReportSource(
+            one.role, one.index, one.pod.status.pod_ip, one.pod.metadata.annotations.get(REPORT, "")
+        )
+        for one in sorted(running, key=lambda one: (one.index, one.role))
+    )
+    every = (c for spec in job.spec.replica_specs.values() for c in containers_of(spec.template))
+    return ReportTarget(meta.uid, token, asked_port(every), sources)
 
 
 def _placeholder(meta: ObjectMeta, body: Body) -> AITrainingJob:

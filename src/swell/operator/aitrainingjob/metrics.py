@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.operator.aitrainingjob.phases import RESTART_REASONS, JobReason
-from swell.operator.framework.metrics import CountingSink, watch_phases
+from swell.operator.framework.metrics import CountingSink, TrainingCollector, watch_phases
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
 
@@ -24,6 +24,7 @@ class JobMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Gauge
 
+        self._registry = registry
         self._jobs = Gauge("swell_jobs", "Jobs by phase.", ("phase",), registry=registry)
         self._restarts = Counter(
             "swell_job_restarts", "Restarts by cause.", ("cause",), registry=registry
@@ -33,8 +34,9 @@ class JobMetrics:
             self._restarts.labels(cause)
 
     def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
-        """Count the jobs by phase, each time the metrics are read."""
+        """Count the jobs by phase, and show their reports, each time the metrics are read."""
         watch_phases(self._jobs, Phase, lambda job: job.status.phase, jobs)
+        self._registry.register(TrainingCollector(jobs))
 
     def counting(self, sink: EventSink) -> EventSink:
         return CountingSink(self.note, sink)

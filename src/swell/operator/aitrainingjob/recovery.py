@@ -52,6 +52,7 @@ from swell.operator.framework.recovery import (
     recovered_condition,
     sound_counts,
     sound_time,
+    sound_training,
 )
 from swell.operator.framework.status import status_change
 
@@ -144,6 +145,7 @@ def _sound(
         ending=ending if ending is not None and ending.phase in FINAL_PHASES else None,
         phase_history=tuple(one for one in status.phase_history if sound_time(one.time)),
         scale_records=tuple(one for one in status.scale_records if is_time(one.time)),
+        training=sound_training(status.training),
         avoid_nodes=tuple(one for one in status.avoid_nodes if sound_time(one.until)),
         last_restart_time={role: at for role, at in last.items() if sound_time(at)},
         start_time=sound_time(status.start_time),

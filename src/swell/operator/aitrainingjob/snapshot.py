@@ -18,6 +18,7 @@ from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.reports import ReceivedReport
 from swell.operator.framework.training import asks_for_training, objects
 
 
@@ -68,6 +69,7 @@ class AITrainingJobSnapshot:
     problems: tuple[str, ...] = ()  # found by validation in the spec of a new job
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
+    report: ReceivedReport | None = None  # the newest of the job's program
     refused: str = ""  # the latest write the API server rejected, and why
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None
@@ -82,7 +84,7 @@ class AITrainingJobSnapshot:
     @cached_property
     def everything(self) -> tuple[Replica, ...]:
         """Every pod the job owns, also one that is no replica: it is deleted with the job."""
-        return tuple(_replica(pod, self.job.metadata.name) for pod in self.pods)
+        return tuple(replica_of(pod, self.job.metadata.name) for pod in self.pods)
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:
@@ -93,7 +95,7 @@ class AITrainingJobSnapshot:
     @cached_property
     def is_training(self) -> bool:
         """Whether the job asks for the parts by which its programs train together."""
-        every = (one for spec in self.roles.values() for one in _containers(spec.template))
+        every = (one for spec in self.roles.values() for one in containers_of(spec.template))
         return asks_for_training(self.job.spec.reporting, self.job.metadata, every)
 
     def of_role(self, role: str) -> tuple[Replica, ...]:
@@ -103,12 +105,13 @@ class AITrainingJobSnapshot:
         return self.nodes.get(replica.pod.spec.node_name) if replica.is_bound else None
 
 
-def _containers(template: Body) -> Iterator[Body]:
+def containers_of(template: Body) -> Iterator[Body]:
+    """The containers of a template, which is free JSON."""
     spec = template.get("spec")
     return objects(spec.get("containers")) if isinstance(spec, dict) else iter(())
 
 
-def _replica(pod: Pod, job: str) -> Replica:
+def replica_of(pod: Pod, job: str) -> Replica:
     """The replica that a pod is, read from its name, which cannot be changed, unlike labels.
 
     A pod whose name is not of our making gets no role.

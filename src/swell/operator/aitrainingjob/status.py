@@ -29,6 +29,7 @@ from swell.operator.aitrainingjob.snapshot import (
     is_surplus,
 )
 from swell.operator.framework.recovery import kept_conditions
+from swell.operator.framework.reports import REPORT_PACE_S, report_is_due
 from swell.operator.framework.status import (
     MESSAGE_MAX,
     JobEvents,
@@ -46,6 +47,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Step
 PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
 WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 _NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
+_TRAINING = "training"
 _PHASES = frozenset(phase.value for phase in Phase if phase.value)
 
 
@@ -123,13 +125,10 @@ def write_status(
         return StatusWrite()
     # A recovered status is written at once: the decision goes by it.
     is_urgent = _is_half_finished(old, status) or _is_complete(old, status) or stored is not None
-    if change.keys() <= _NUMBERS and not is_urgent and old.last_reconcile_time:
-        last = parse_time(old.last_reconcile_time)
-        began = parse_time(old.start_time) if old.start_time else last
-        factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
-        pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
-        if not has_passed(last, pace_s, now):
-            return StatusWrite(is_late=True, again_at=last + pace_s)
+    if change.keys() <= {*_NUMBERS, _TRAINING} and not is_urgent and old.last_reconcile_time:
+        late = _put_off(old, old.last_reconcile_time, frozenset(change), now)
+        if late is not None:
+            return late
     if old.phase is Phase.EMPTY:
         # `kubectl get` has a column for it, which a field that is left out would keep empty.
         change.setdefault("restarts", status.restarts)
@@ -138,6 +137,30 @@ def write_status(
     is_first = old == AITrainingJobStatus() if stored is None else not stored
     version = meta.resource_version
     return StatusWrite((PatchStatus(AI_TRAINING_JOBS, meta.key, version, change, is_first),))
+
+
+def _put_off(
+    old: AITrainingJobStatus, last_write: str, changed: frozenset[str], now: float
+) -> StatusWrite | None:
+    """When numbers and reports are written that differ now; None for at once.
+
+    Either is written with the other, whichever is due first.
+    """
+    due: list[float] = []
+    if changed & _NUMBERS:
+        last = parse_time(last_write)
+        began = parse_time(old.start_time) if old.start_time else last
+        factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
+        pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
+        if has_passed(last, pace_s, now):
+            return None
+        due.append(last + pace_s)
+    if _TRAINING in changed:
+        if old.training is None or report_is_due(old.training, now):
+            return None
+        due.append(parse_time(old.training.reported_at) + REPORT_PACE_S)
+    # A report that waits puts nothing else off.
+    return StatusWrite(is_late=bool(changed & _NUMBERS), again_at=min(due))
 
 
 def events(

@@ -12,12 +12,14 @@ out. In reading order:
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `children`: content that child objects of all kinds have in common.
 - `training`: the parts that a training program gets if its job asks for them.
+- `reports`: reports of training programs, read with their bounds, and turned into a status.
+- `report_client`, `report_puller`: ask the programs for them, beside the decisions.
 - `recovery`: what a lost or damaged status is rebuilt from.
 - `metrics`: jobs by phase, and what is counted and logged of the events.
 - `malformed`: the plan for a job that cannot be decoded.
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`fencing`, `status`, `children`, `training`, `recovery` and `malformed` are pure: the kinds'
-decisions use them.
+`fencing`, `status`, `children`, `training`, `reports`, `recovery` and `malformed` are pure: the
+kinds' decisions use them.
 """

@@ -28,6 +28,8 @@ from swell.operator.framework.malformed import (
 from swell.operator.framework.metrics import LoggingSink
 from swell.operator.framework.nodewatch import NodeWatch
 from swell.operator.framework.orphans import OrphanCollector
+from swell.operator.framework.report_puller import ReportPuller
+from swell.operator.framework.reports import ReportTarget
 from swell.runtime.cluster import Malformed
 from swell.runtime.controller import Controller, Reconciler, RejectedWrite
 from swell.runtime.events import EventRecorder
@@ -67,6 +69,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         self.nodes = NodeWatch(self.informers.nodes, dependencies.queue(), clock, self._wake_on)
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
         self.controller = self._controller(dependencies, sink)
+        self.reports = self._report_puller(dependencies)
         self.collector = OrphanCollector(
             cluster,
             kind.orphans,
@@ -101,6 +104,26 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             meter=dependencies.passes,
         )
 
+    def _report_puller(self, dependencies: ControllerDependencies) -> ReportPuller | None:
+        target, jobs = self._kind.report_target, self.informers.jobs
+        if target is None or dependencies.fetch_report is None:
+            return None
+        asked = target
+
+        def target_of(key: Key) -> ReportTarget | None:
+            job = jobs.get(key)
+            return None if job is None else asked(job, self.informers)
+
+        puller = ReportPuller(
+            target_of,
+            dependencies.fetch_report,
+            dependencies.queue(),
+            dependencies.clock,
+            self.controller.wake,
+        )
+        jobs.add_handler(puller.note)
+        return puller
+
     @property
     def services(self) -> tuple[ManagedService, ...]:
         """The services in the order in which they are to be started.
@@ -118,6 +141,11 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             ),
             ManagedService(f"{name} nodes", self.nodes.run),
             ManagedService(f"{name} garbage", self.collector.run),
+            *(
+                (ManagedService(f"{name} reports", self.reports.run, self.reports.stop),)
+                if self.reports is not None
+                else ()
+            ),
             ManagedService(name, self._work, self.controller.stop),
         )
 
@@ -155,7 +183,9 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
 
     def _snapshot(self, job: JobT, key: Key, stored: Body | None = None) -> SnapshotT:
         refused = _text(self.controller.rejected_write(key))
-        inputs = SnapshotInputs(refused, self.nodes.states, stored)
+        uid = job.metadata.uid
+        report = self.reports.received(key, uid) if self.reports is not None else None
+        inputs = SnapshotInputs(refused, self.nodes.states, stored, report)
         return self._kind.snapshot(job, self.informers, inputs)
 
     def _wake_on(self, node: str) -> None:

@@ -20,6 +20,8 @@ from swell.api.resource import ApiObject, Resource
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.malformed import JobSnapshot, MalformedRules
 from swell.operator.framework.orphans import OrphanRules
+from swell.operator.framework.report_puller import FetchReport
+from swell.operator.framework.reports import ReceivedReport, ReportTarget
 from swell.operator.framework.settings import OperatorSettings
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
@@ -102,6 +104,8 @@ class ControllerDependencies:
     caches: InformerMeter | None = None
     # Draws the secret of a job whose programs train together.
     draw: Callable[[], str] = secrets.token_hex
+    # Asks a pod for its job's report; without it no job is asked.
+    fetch_report: FetchReport | None = None
 
     def informer(
         self,
@@ -136,6 +140,8 @@ class SnapshotInputs:
     refused: str
     node_states: NodeStates
     stored_status: Body | None = None
+    # The newest report of the job's program, if it reports.
+    report: ReceivedReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     `snapshot` reads caches and awaits nothing; `decide` is pure. `jobs_of` names the jobs to look
     at again when the node of a pod changes. `children_of` selects a job's children on the server,
     and may select more than those. Children change in bursts, so a job is looked at `settle_s`
-    after the first change instead of once for each.
+    after the first change instead of once for each. `report_target` names the pods that are asked
+    for the report of a job's program; None where there is nothing to ask.
     """
 
     names: KindNames
@@ -169,6 +176,7 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     children_of: Callable[[Key], Selection]
     jobs_of: Callable[[Pod], Iterable[Key]]
     settle_s: float
+    report_target: Callable[[JobT, InformersT], ReportTarget | None] | None = None
     meter: Callable[[CollectorRegistry], JobMeter[JobT]] | None = None
 
 

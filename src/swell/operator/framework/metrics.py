@@ -6,20 +6,40 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from swell.api.meta import ObjectMeta
+from swell.api.training import TrainingStatus
 from swell.runtime.executor import EventSink
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 
 if TYPE_CHECKING:
     from prometheus_client import Gauge
+    from prometheus_client.core import Metric
 
 log = get_logger(__name__)
 
 T = TypeVar("T")
+
+
+class ReportingStatus(Protocol):
+    """The status of a job whose program reports."""
+
+    @property
+    def training(self) -> TrainingStatus | None: ...
+
+
+class ReportingJob(Protocol):
+    """A job whose program reports."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def status(self) -> ReportingStatus: ...
 
 
 def watch_phases(
@@ -35,6 +55,44 @@ def watch_phases(
 
     for phase in phases:
         gauge.labels(phase.value or "New").set_function(count(phase))
+
+
+class TrainingCollector:
+    """The last reports of training programs as metrics, read from the jobs at each scrape."""
+
+    def __init__(self, jobs: Callable[[], Iterable[ReportingJob]]) -> None:
+        self._jobs = jobs
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        families = {
+            "rate": ("swell_job_samples_per_second", "Samples a second, as the program reports."),
+            "progress": ("swell_job_progress_ratio", "Samples used of all samples."),
+            "pause": ("swell_job_last_pause_seconds", "The last pause for a change of the group."),
+        }
+        made = {
+            name: GaugeMetricFamily(family, text, labels=("namespace", "job"))
+            for name, (family, text) in families.items()
+        }
+        for job in self._jobs():
+            if job.status.training is not None:
+                names = [job.metadata.namespace, job.metadata.name]
+                for name, value in _training_values(job.status.training):
+                    made[name].add_metric(names, value)
+        yield from made.values()
+
+
+def _training_values(training: TrainingStatus) -> Iterator[tuple[str, float]]:
+    texts = {"rate": training.rate, "pause": training.last_pause_seconds}
+    for name, text in texts.items():
+        try:
+            value = float(text)
+        except ValueError:
+            continue  # it is not known, or users have written into the status
+        yield name, value
+    if training.total_samples:
+        yield "progress", min(1.0, training.samples / training.total_samples)
 
 
 class CountingSink:

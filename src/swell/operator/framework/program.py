@@ -19,6 +19,7 @@ from swell.operator.framework.kind import (
     JobT,
     SnapshotT,
 )
+from swell.operator.framework.report_client import fetch_report
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.errors import AlreadyExistsError
@@ -54,7 +55,9 @@ async def operate(
 
     async def work(cluster: Cluster) -> None:
         # Made here and not before: while it leads, a replica writes through a guarded cluster.
-        dependencies = ControllerDependencies(cluster, clock, random, metrics, metrics, metrics)
+        dependencies = ControllerDependencies(
+            cluster, clock, random, metrics, metrics, metrics, fetch_report=fetch_report
+        )
         operator = JobOperator(kind, dependencies, meter)
         if health is not None:
             health.ready[kind.names.readiness] = operator.problem

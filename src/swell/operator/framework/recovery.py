@@ -16,6 +16,7 @@ from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.api.times import format_time, parse_time
+from swell.api.training import TrainingStatus
 from swell.operator.framework.status import MESSAGE_MAX, RECOVERED, condition, dated
 from swell.runtime.plan import PatchObject, patch_object
 
@@ -101,6 +102,11 @@ def sound_time(text: str | None) -> str | None:
     except (ValueError, OverflowError):
         return None
     return text
+
+
+def sound_training(held: TrainingStatus | None) -> TrainingStatus | None:
+    """The last report, if its time can be read."""
+    return held if held is not None and sound_time(held.reported_at) else None
 
 
 def is_time(text: str) -> bool:

@@ -28,6 +28,8 @@ REPORT_TOKEN = f"{API_GROUP}/report-token"
 INSTANCE = f"{API_GROUP}/instance"
 # On the pod: the epoch of the membership it was created with or last touched for.
 MEMBERS_EPOCH = f"{API_GROUP}/members-epoch"
+# On the pod, by Swell's own node agent: the report that its program has written into a file.
+REPORT = f"{API_GROUP}/report"
 # On the pod: the request to leave, which its release file shows.
 RELEASE = f"{API_GROUP}/release"
 
@@ -111,6 +113,18 @@ def free_port(containers: Iterable[Body]) -> int:
     }
     ports = range(injection.DEFAULT_BUS_PORT, _PORT_MAX + 1)
     return next((port for port in ports if port not in taken), injection.DEFAULT_BUS_PORT)
+
+
+def asked_port(containers: Iterable[Body]) -> int:
+    """The bus port of a job: the one its template names itself, else the one it was given."""
+    listed = list(containers)
+    for variable in (one for container in listed for one in objects(container.get("env"))):
+        text = variable.get("value")
+        if variable.get("name") == injection.BUS_PORT_VARIABLE and isinstance(text, str):
+            port = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+            if 0 < port <= _PORT_MAX:
+                return port
+    return free_port(listed)
 
 
 def add_training_parts(spec: Body, parts: TrainingParts, own: Iterable[tuple[str, str]]) -> None:

@@ -1,0 +1,49 @@
+"""The schema of the part of a job's status that its program's reports fill in."""
+
+from __future__ import annotations
+
+from swell.api.report import TrainingState
+from swell.api.schemas.model import (
+    INT64_MAX,
+    Schema,
+    boolean,
+    choice,
+    integer,
+    mapping,
+    moment,
+    table,
+    text,
+)
+
+# As many sizes of the group as a status keeps rates for.
+RATES_MAX = 16
+NUMBER_SIZE_MAX = 32
+
+_COUNT = integer(maximum=INT64_MAX)
+
+
+def training_status() -> Schema:
+    number = text(size_max=NUMBER_SIZE_MAX)
+    return table(
+        {
+            "reportedAt": moment(),
+            "state": choice(TrainingState),
+            "progress": text("Samples used of all samples.", size_max=NUMBER_SIZE_MAX),
+            "rate": text("Samples a second.", size_max=NUMBER_SIZE_MAX),
+            "eta": moment("When all samples are used, at this rate."),
+            "generation": _COUNT,
+            "size": _COUNT,
+            "step": _COUNT,
+            "samples": _COUNT,
+            "totalSamples": _COUNT,
+            "rates": mapping(number, size_max=RATES_MAX),
+            "globalBatch": _COUNT,
+            "noise": number,
+            "loss": number,
+            "lastSave": table({"step": _COUNT, "time": moment(), "seconds": number}),
+            "saves": boolean(),
+            "lastPauseSeconds": number,
+            "slowest": table({"index": _COUNT, "ratio": number}),
+        },
+        description="The last report of the job's program: its own words, within bounds.",
+    )

@@ -1,0 +1,47 @@
+"""The progress of a training program in the status of its job, as its own reports tell it.
+
+Numbers with a fraction are texts, as everywhere in Kubernetes: not all clients round alike.
+"""
+
+from __future__ import annotations
+
+from swell.api.meta import ApiStruct
+from swell.api.report import TrainingState
+
+
+class TrainingSave(ApiStruct, frozen=True):
+    """The last checkpoint: the step it holds, when it was complete, how many seconds it took."""
+
+    step: int = 0
+    time: str = ""
+    seconds: str = ""
+
+
+class TrainingStraggler(ApiStruct, frozen=True):
+    """The slowest member, and its step time by the median of all."""
+
+    index: int = 0
+    ratio: str = ""
+
+
+class TrainingStatus(ApiStruct, frozen=True):
+    """The last report of a job's leader. It is the user's word, within bounds."""
+
+    reported_at: str = ""
+    state: TrainingState = TrainingState.TRAINING
+    progress: str = ""  # of all samples, such as 42%
+    rate: str = ""  # samples a second at the present size
+    eta: str | None = None  # when all samples are used, at the present rate
+    generation: int = 0
+    size: int = 0
+    step: int = 0
+    samples: int = 0
+    total_samples: int | None = None
+    rates: dict[str, str] = {}  # samples a second by size
+    global_batch: int | None = None
+    noise: str = ""  # of the gradient: its variance over members by the square of its mean
+    loss: str = ""
+    last_save: TrainingSave | None = None
+    saves: bool = False
+    last_pause_seconds: str = ""
+    slowest: TrainingStraggler | None = None
