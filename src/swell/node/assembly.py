@@ -18,6 +18,7 @@ from swell.node.nodes import NodeShape
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
 from swell.node.process.launcher import Launcher
+from swell.node.process.reports import ReportFiles
 from swell.node.process.runtime import ProcessRuntime
 from swell.node.process.setup.addresses import AddressBook
 from swell.node.process.setup.hosts import HostsFiles
@@ -163,6 +164,8 @@ def add_process_agent(
     manager.add("node names and logs", runtime.upkeep.keep_current)
     manager.add("node volumes", runtime.upkeep.renew, runtime.upkeep.stop)
     manager.add("node usage", runtime.upkeep.watch_usage)
+    reports = ReportFiles(cluster, folders, clock=clock, pods=agent.pods.pods)
+    manager.add("node reports", reports.run)
     return agent, runtime
 
 

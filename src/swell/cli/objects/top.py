@@ -71,8 +71,10 @@ def _screen(connection: ClusterConnection, scope: str) -> str:
     # All pods, also those of other namespaces: they load the same nodes.
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
-    sizes = aligned([*size_rows(jobs, pods), *trainer_rows(older, pods)])
-    return f"{sizes}\n\n{aligned(load_rows(nodes, pods))}\n"
+    tables = [[*size_rows(jobs, pods), *trainer_rows(older, pods)], load_rows(nodes, pods)]
+    if reports := report_rows(jobs):
+        tables.insert(1, reports)
+    return "\n\n".join(map(aligned, tables)) + "\n"
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
@@ -92,6 +94,24 @@ def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
             sizes = (spec.minimum, now, target, spec.maximum)
             rows.append([name, role.lower(), status.phase.value, *map(str, sizes)])
     return rows
+
+
+def report_rows(jobs: Iterable[AITrainingJob]) -> list[Row]:
+    """Return a row for each job whose program reports: its progress and speed; none without any."""
+    rows = [
+        [
+            job.metadata.name,
+            held.state.value,
+            held.progress or "-",
+            str(held.step),
+            held.rate or "-",
+            held.last_pause_seconds or "-",
+            held.eta or "-",
+        ]
+        for job in sorted(jobs, key=lambda job: job.metadata.key)
+        if (held := job.status.training) is not None
+    ]
+    return [["JOB", "STATE", "PROGRESS", "STEP", "RATE", "PAUSE", "ETA"], *rows] if rows else []
 
 
 def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:

@@ -10,6 +10,7 @@ In reading order:
 - `supervised`: one run, its supervisor and the reports of that.
 - `orphans`: processes of runs whose supervisor is gone.
 - `upkeep`: keeps hosts files, volumes and logs of running pods in step with the cluster.
+- `reports`: hands on the reports that programs write into files.
 - `probes`: startup, readiness and liveness.
 - `logfiles`: the files of a log, and termination messages.
 - `logreading`: a part of a log, in pieces.

@@ -17,6 +17,7 @@ from swell.api.aitrainingjob import (
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
 from swell.api.core import ConfigMap, Node, Service
+from swell.api.injection import REPORT_ANNOTATION
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
@@ -55,7 +56,7 @@ from swell.operator.framework.kind import (
 from swell.operator.framework.malformed import MalformedRules
 from swell.operator.framework.orphans import OrphanRules
 from swell.operator.framework.reports import ReportSource, ReportTarget
-from swell.operator.framework.training import REPORT, REPORT_TOKEN, asked_port
+from swell.operator.framework.training import REPORT_TOKEN, asked_port
 from swell.runtime.cluster import Selection
 from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
 from swell.runtime.reflector import InformerOptions
@@ -189,7 +190,10 @@ def report_target(job: AITrainingJob, informers: AITrainingJobInformers) -> Repo
     ]
     sources = tuple(
         ReportSource(
-            one.role, one.index, one.pod.status.pod_ip, one.pod.metadata.annotations.get(REPORT, "")
+            one.role,
+            one.index,
+            one.pod.status.pod_ip,
+            one.pod.metadata.annotations.get(REPORT_ANNOTATION, ""),
         )
         for one in sorted(running, key=lambda one: (one.index, one.role))
     )

@@ -28,8 +28,6 @@ REPORT_TOKEN = f"{API_GROUP}/report-token"
 INSTANCE = f"{API_GROUP}/instance"
 # On the pod: the epoch of the membership it was created with or last touched for.
 MEMBERS_EPOCH = f"{API_GROUP}/members-epoch"
-# On the pod, by Swell's own node agent: the report that its program has written into a file.
-REPORT = f"{API_GROUP}/report"
 # On the pod: the request to leave, which its release file shows.
 RELEASE = f"{API_GROUP}/release"
 
@@ -41,8 +39,6 @@ SECRET_FOLDER = "/etc/swell/secret"  # noqa: S105 (the name of a folder)
 POD_FOLDER = "/etc/swell/pod"
 RELEASE_FILE = "release"
 REPORT_FOLDER = "/run/swell"
-REPORT_FILE = "report.json"
-REPORT_VOLUME = "swell-report"
 # Readable by the owner alone; a program that runs as another user needs `fsGroup`.
 _SECRET_MODE = 0o400
 _PORT_MAX = 65535
@@ -155,7 +151,7 @@ def _volumes(parts: TrainingParts) -> list[Body]:
             "secret": {"secretName": parts.secret, "defaultMode": _SECRET_MODE},
         },
         {"name": "swell-pod", "downwardAPI": {"items": [release]}},
-        {"name": REPORT_VOLUME, "emptyDir": {}},
+        {"name": injection.REPORT_VOLUME, "emptyDir": {}},
     ]
 
 
@@ -163,7 +159,7 @@ _MOUNTS = (
     ("swell-members", MEMBERS_FOLDER, True),
     ("swell-secret", SECRET_FOLDER, True),
     ("swell-pod", POD_FOLDER, True),
-    (REPORT_VOLUME, REPORT_FOLDER, False),
+    (injection.REPORT_VOLUME, REPORT_FOLDER, False),
 )
 
 
@@ -185,7 +181,7 @@ def _variables(parts: TrainingParts) -> Iterator[Body]:
         injection.BUS_PORT_VARIABLE: str(parts.bus_port),
         injection.SECRET_FILE_VARIABLE: f"{SECRET_FOLDER}/{SECRET_ENTRY}",
         injection.RELEASE_FILE_VARIABLE: f"{POD_FOLDER}/{RELEASE_FILE}",
-        injection.REPORT_FILE_VARIABLE: f"{REPORT_FOLDER}/{REPORT_FILE}",
+        injection.REPORT_FILE_VARIABLE: f"{REPORT_FOLDER}/{injection.REPORT_FILE}",
     }
     for name, value in values.items():
         yield {"name": name, "value": value}
