@@ -16,7 +16,7 @@ import msgspec
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
-from swell.operator.aitrainingjob import children, decide, recovery, restarts
+from swell.operator.aitrainingjob import children, decide, recovery, restarts, status
 from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
@@ -312,6 +312,13 @@ def _numbers_by_memory(operator: Operator) -> None:
     _inside(children, "raised_instances", count)(operator)
 
 
+def _report_often(operator: Operator) -> None:
+    """Programs are asked all the time, and every report is written."""
+    puller: Any = operator.reports
+    puller._interval_s = lambda _: 1.0
+    _inside(status, "_put_off", lambda *_: None)(operator)
+
+
 PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
@@ -338,4 +345,5 @@ PLANTED: Mapping[str, Flaw] = {
     "operator creates pods before their secret": _planning(_secret_last),
     "operator does not raise instances": _inside(children, "raised_instances", _first_number),
     "operator counts instances in memory": _numbers_by_memory,
+    "operator writes every report": _report_often,
 }

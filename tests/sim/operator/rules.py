@@ -27,7 +27,11 @@ from swell.sim.observation import ENDED, owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
-from tests.sim.operator.training_rules import NumbersGrow, SecretBeforePods
+from tests.sim.operator.training_rules import (
+    NumbersGrow,
+    ReportsAreWrittenSeldom,
+    SecretBeforePods,
+)
 from tests.sim.rules import NothingLeftBehind, OneLivePod, owned_by
 from tests.sim.wiping import SoundHistory
 
@@ -56,6 +60,7 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         EndingsAreTrue(history),
         SecretBeforePods(world),
         NumbersGrow(world),
+        ReportsAreWrittenSeldom(world),
     ]
 
 

@@ -18,6 +18,7 @@ from swell.sim.process import BugMeter, Main, Ports
 from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.disturbances import operator_disturbances
 from tests.sim.operator.liveness import end_state, liveness
+from tests.sim.operator.programs import simulated_programs, with_addresses
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
 from tests.sim.undecodable import HalfBlindCluster
@@ -81,8 +82,10 @@ async def run_operator(
         ports.random,
         passes=BugMeter(),
         draw=lambda: f"{ports.random.getrandbits(256):064x}",
+        fetch_report=simulated_programs(ports),
     )
-    operator = JobOperator(ai_training_job_kind(settings), dependencies)
+    kind = replace(ai_training_job_kind(settings), report_target=with_addresses)
+    operator = JobOperator(kind, dependencies)
     if flaw is not None:
         flaw(operator)
     await asyncio.gather(*(service.run() for service in operator.services))

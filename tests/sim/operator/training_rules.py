@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from swell.api.codec import to_body
 from swell.api.injection import INSTANCE_VARIABLE, INSTANCES_FILE
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
 from swell.api.meta import Body, Key, Uid
@@ -94,3 +95,32 @@ class NumbersGrow:
         listed = self._recorded.get(key, {}).get(role, [])
         if not (index < len(listed) and listed[index] >= number):
             yield f"{commit.key} is number {number}, recorded are {listed}"
+
+
+# What a status may differ in when it is written for a report alone.
+_OF_REPORTS = frozenset({"training", "lastReconcileTime", "replicaStatuses", "ready", "message"})
+_MINUTE_S, _WRITES_A_MINUTE = 60.0, 6
+
+
+@dataclass
+class ReportsAreWrittenSeldom:
+    """A job's status is written for its program's reports at most six times a minute."""
+
+    world: SimulatedWorld
+    name: str = "T3 reports are written seldom"
+    _written: dict[Uid, list[float]] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if before is None or after is None or not self.world.is_subject(commit.actor):
+            return
+        old, new = to_body(before.status), to_body(after.status)
+        changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        if "training" not in changed or not changed <= _OF_REPORTS:
+            return
+        now_s = self.world.clock.monotonic()
+        times = self._written.setdefault(after.metadata.uid, [])
+        # The wall clock of the operator may be set forward, for whom the minute is over then.
+        times[:] = [at for at in times if now_s - at < _MINUTE_S] + [now_s]
+        if len(times) > _WRITES_A_MINUTE + 1:
+            yield f"{commit.key} was written {len(times)} times in a minute for reports"

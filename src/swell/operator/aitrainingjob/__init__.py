@@ -8,6 +8,7 @@ In reading order:
 - `decide`: the plan for one job at one moment. It calls all of the following.
 - `recovery`: the parts of a lost or damaged status, from the job's objects.
 - `sizes`: the target size of each role.
+- `holders`: whether a shrink waits for one who stays to hold the state.
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
 - `endings`: whether the job ends, how, and why.

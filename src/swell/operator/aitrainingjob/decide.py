@@ -25,6 +25,7 @@ from swell.operator.aitrainingjob.causes import (
 )
 from swell.operator.aitrainingjob.children import child_steps, must_be_certain
 from swell.operator.aitrainingjob.endings import ending, new_ending, time_limit_at
+from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
 from swell.operator.aitrainingjob.phases import JobReason, active, living_phase
 from swell.operator.aitrainingjob.recovery import recovered
@@ -69,6 +70,9 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     # with the others may end or restart the job.
     members = read_members(snapshot.members, snapshot)
     status = sizes.with_targets(snapshot, status, members.sizes if members else None, now)
+    # The target is recorded; what exists follows it when nothing is lost by it any more.
+    targets, shrink = status.target_replicas, waiting_shrink(snapshot, status, members, now)
+    status = kept(status, shrink)
     causes = restarts.sort_causes(find_causes(snapshot, status, now), snapshot, status)
     end = ending(snapshot, status, causes.final, now)
     if end is not None:
@@ -84,16 +88,17 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
         status = with_epoch(snapshot, status, members)
     phase = living_phase(snapshot, status)
     reason, message = _explained(snapshot, status, phase, begun)
+    message = message or (shrink.message if shrink is not None else "")
     status = counted(snapshot, status)
     status = replace(status, training=newer_training(status.training, snapshot.report))
     status = in_phase(snapshot, status, phase, reason=reason, message=message, now=now)
-    written = write_status(snapshot, status, now)
+    written = write_status(snapshot, replace(status, target_replicas=targets), now)
     steps = child_steps(snapshot, status, causes.final, now, is_written=not written.is_late)
     # That a pod is gone must be confirmed by a consistent read before it is replaced.
     is_gone = begun is not None and begun.kind is CauseKind.GONE
     return Plan(
         (*written.steps, *events(snapshot, status, begun), *steps),
-        wake_at=_wake_at(snapshot, status, written, now),
+        wake_at=_wake_at(snapshot, status, written, shrink, now),
         reasons=(reason,),
         needs_consistent_read=is_gone or must_be_certain(snapshot, steps),
     )
@@ -191,6 +196,7 @@ def _wake_at(
     snapshot: AITrainingJobSnapshot,
     status: AITrainingJobStatus,
     written: StatusWrite,
+    shrink: WaitingShrink | None,
     now: float,
 ) -> float | None:
     """When the job must be looked at again even if no object changes."""
@@ -198,6 +204,7 @@ def _wake_at(
         time_limit_at(snapshot, status),
         cleanup.fence_deadline_of(snapshot, now),
         written.again_at,
+        shrink.until if shrink is not None else None,
     ]
     if status.restart is not None and status.restart.not_before:
         times.append(parse_time(status.restart.not_before))

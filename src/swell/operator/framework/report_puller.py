@@ -51,7 +51,7 @@ class LeaderHint(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Followed:
+class _FollowedJob:
     """A job that is asked: its last report, and how often in a row there was none."""
 
     uid: Uid
@@ -75,7 +75,7 @@ class ReportPuller:
         self._queue = queue
         self._clock = clock
         self._wake = wake
-        self._followed: dict[Key, _Followed] = {}
+        self._followed: dict[Key, _FollowedJob] = {}
 
     def received(self, key: Key, uid: Uid) -> ReceivedReport | None:
         """The newest report of a job; never one of its namesakes."""
@@ -88,7 +88,7 @@ class ReportPuller:
             return
         target = self._target(key)
         if target is not None:
-            self._followed[key] = _Followed(target.uid)
+            self._followed[key] = _FollowedJob(target.uid)
             self._queue.add_after(key, self._interval_s(0))
 
     async def run(self) -> None:
@@ -119,7 +119,7 @@ class ReportPuller:
             return
         held = self._followed.get(key)
         if held is None or held.uid != target.uid:
-            held = self._followed[key] = _Followed(target.uid)
+            held = self._followed[key] = _FollowedJob(target.uid)
         found = self._written(target) or await self._asked(target, held.received)
         if found is None:
             held.n_silent += 1

@@ -1,0 +1,44 @@
+"""Programs of simulated jobs that answer for their reports: truly, not at all, or nonsense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.codec import encode
+from swell.api.report import TrainingReport
+from swell.operator.aitrainingjob.kind import AITrainingJobInformers, report_target
+from swell.operator.framework.report_client import NoReportError, ReportAnswer
+from swell.operator.framework.report_puller import FetchReport
+from swell.operator.framework.reports import ReportTarget
+from swell.sim.process import Ports
+
+# Of all answers: none at all, something that is no report, and one that names another leader.
+SILENT, NONSENSE, OTHER = 0.15, 0.3, 0.5
+
+
+def with_addresses(job: AITrainingJob, informers: AITrainingJobInformers) -> ReportTarget | None:
+    """The job's pods under addresses that say which pod it is: simulated nodes give out none."""
+    target = report_target(job, informers)
+    if target is None:
+        return None
+    sources = tuple(replace(one, address=f"{one.role}/{one.index}") for one in target.sources)
+    return replace(target, sources=sources)
+
+
+def simulated_programs(ports: Ports) -> FetchReport:
+    async def fetch(address: str, port: int, token: str) -> ReportAnswer:
+        chance = ports.random.random()
+        await ports.clock.sleep(2 * ports.random.random() ** 4)
+        if chance < SILENT or not token or not port:
+            raise NoReportError(address)
+        if chance < NONSENSE:
+            return ReportAnswer(200, b'{"generation": -1}')
+        if chance < OTHER:
+            return ReportAnswer(404, encode({"leader": ports.random.randrange(5)}))
+        size, step = ports.random.randrange(1, 5), int(ports.clock.monotonic())
+        return ReportAnswer(
+            200, encode(TrainingReport(generation=1, epoch=1, size=size, step=step))
+        )
+
+    return fetch
