@@ -16,5 +16,7 @@ def launch(arguments: list[str]) -> int:
         return program.launch(arguments, os.environ)
     except UsageError as error:
         raise CommandError(str(error), "see: swell launch --help", USAGE) from error
+    except program.BusStoppedError as error:
+        raise CommandError(str(error)) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0

@@ -126,7 +126,7 @@ class Agent:
     def _join(self, generation: int) -> decide.Event:
         answer = self.group.join(Held(generation, 0), trained=generation > 0)
         if isinstance(answer, Departure):
-            return decide.Departed(is_finished=answer.name == "FINISHED")
+            return decide.Departed(is_finished=answer is Departure.FINISHED)
         plan, rank = answer, answer.rank_of(self.index)
         seats = self._seats(plan, rank)
         if seats is None:

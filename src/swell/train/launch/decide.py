@@ -87,7 +87,7 @@ Event = Planned | Unmet | Departed | WorkerEnded | Observed
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """Wait for the next plan. `generation` is that of the last one."""
+    """Wait for the next plan. `generation` is the last one that workers were started in."""
 
     generation: int
 
@@ -182,8 +182,7 @@ def advance(state: LaunchState, event: Event, now: float, rules: LaunchRules) ->
         case Planned():
             return _start(state, event, rules)
         case Unmet():
-            unmet = replace(state, generation=event.generation)
-            return unmet, [ReportFailure(event.generation), JoinGroup(event.generation)]
+            return state, [ReportFailure(event.generation), JoinGroup(state.generation)]
         case Departed():
             code = 0 if event.is_finished else SIGNALLED + state.last_signal
             return replace(state, phase=LaunchPhase.ENDED), [Exit(code)]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from swell.api.injection import REPORT_FILE_VARIABLE
+from swell.train.bus import BusStoppedError, open_group
 from swell.train.group import Group
 from swell.train.launch.agent import Agent, Signals, say
 from swell.train.launch.arguments import LaunchOptions, UsageError, parse
@@ -22,7 +23,10 @@ from swell.train.place import Place, place_of
 
 
 def launch(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the launcher and return its exit code; UsageError for a command line that cannot be."""
+    """Run the launcher and return its exit code; UsageError for a command line that cannot be.
+
+    BusStoppedError if it cannot take its place in the job. The text of both is one sentence.
+    """
     options = parse(arguments, environ)
     for note in options.notes:
         say(note)
@@ -83,8 +87,6 @@ def _group(options: LaunchOptions, place: Place | None, signals: Signals) -> Ite
     if place is None:
         yield SingleNode(signals.is_any)
         return
-    from swell.train.bus import open_group
-
     roll_call = RollCallServer(place.address, place.secret)
     group = open_group(
         place,
@@ -147,3 +149,6 @@ def main() -> int:
     except UsageError as error:
         sys.stderr.write(f"error: {error}\n  see: swell launch --help\n")
         return 2
+    except BusStoppedError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1

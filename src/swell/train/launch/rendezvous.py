@@ -133,10 +133,10 @@ class SwellRendezvous:
             answer = self._group.join(held, trained=self._generation > 0)
             if isinstance(answer, Departure):
                 self._group.close()
-                sys.exit(0 if answer.name == "FINISHED" else _SIGTERM_EXIT)
-            self._generation, self._is_change = answer.generation, False
+                sys.exit(0 if answer is Departure.FINISHED else _SIGTERM_EXIT)
             met = self._meet(answer)
             if met is not None:
+                self._generation, self._is_change = answer.generation, False
                 self._planned_at = time.monotonic()
                 return met
             self._group.failed(answer.generation)

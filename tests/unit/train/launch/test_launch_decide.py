@@ -178,7 +178,7 @@ def test_members_that_do_not_meet_join_again() -> None:
     """The generation broke before its workers were started."""
     story = Story()
 
-    assert story.after(1.0, Unmet(4)) == [ReportFailure(4), JoinGroup(4)]
+    assert story.after(1.0, Unmet(4)) == [ReportFailure(4), JoinGroup(0)]
 
 
 def test_every_state_is_left() -> None:
