@@ -34,6 +34,10 @@ from swell.train.state.ledger import Progress, TrainLedger
 # The status of a process that left because it was told to; 0 would say that all is trained.
 LEFT_STATUS = 143
 
+# How long the others wait for the checkpoint of the first before they write one themselves: far
+# less than the usual grace period of 30 s.
+PATIENCE_S = 5.0
+
 OnChange = Callable[[int, int], None]
 OnRelease = Callable[[str, str | None], None]
 
@@ -228,11 +232,11 @@ class Engine:
     def _depart(self, departure: Departure) -> NoReturn:
         self._say_release()
         if departure is Departure.SAVE and self._saver and self._trained and self._stored is None:
-            self._save_now()
+            self._save_last()
         elif self._saver:
             self._saver.wait()
         self.group.close()
-        raise SystemExit(LEFT_STATUS)
+        raise SystemExit(0 if departure is Departure.FINISHED else LEFT_STATUS)
 
     def _say_release(self) -> None:
         if not self.group.is_leaving or self._release_said:
@@ -274,6 +278,14 @@ class Engine:
             self.reporter.enter(TrainingState.SAVING, self.ledger.progress)
             self._saver.save(self._tree(), self.ledger.progress.step, self._part() or (0, 1))
             self.reporter.publish(self.ledger.progress)
+
+    def _save_last(self) -> None:
+        """Save when all holders of the state go. Of equal ones the first writes, if it can."""
+        if self._saver is None:
+            return
+        step = self.ledger.progress.step
+        if self._writes_checkpoints() or not self._saver.folder.awaits(step, PATIENCE_S):
+            self._save_now()
 
     def _look_for_checkpoint(self) -> None:
         """Offer the newest checkpoint's step to the group; it is read only if it is needed."""

@@ -104,6 +104,18 @@ class CheckpointFolder:
             return step, files
         return None
 
+    def awaits(self, step: int, patience_s: float) -> bool:
+        """Wait for another member's checkpoint of this step, for as long as it is being written."""
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            if any(found == step for found, _ in self._complete()):
+                return True
+            unfinished = [_age_s(path) for path in self.path.glob(f".step-{step:012}*{UNFINISHED}")]
+            if unfinished and min(unfinished) < patience_s:
+                deadline = time.monotonic() + patience_s
+            time.sleep(0.05)
+        return False
+
     def load(self, files: list[Path]) -> list[tuple[CheckpointHeader, PackedState]]:
         """The parts of a checkpoint. One that turns out to be damaged is never offered again."""
         try:

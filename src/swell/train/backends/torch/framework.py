@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from swell.train.engine import Engine
 
 
+# Where the operator gave no address of the pod's own.
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104
+
+
 class TorchFramework:
     """A learner with torch's collectives."""
 
@@ -71,7 +75,7 @@ def torch_framework(
     there = _device_of(net, device)
     name = backend or ("nccl" if there.type == "cuda" else "gloo")
     collectives = TorchCollectives(
-        address=place.address if place else "127.0.0.1",
+        address=(place.address or ANY_ADDRESS) if place else "127.0.0.1",
         backend=name,
         device=there,
         alone=place is None,

@@ -1,0 +1,57 @@
+"""A training program without a framework: a small network of numpy arrays, by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from swell.train import Elastic
+
+N_SAMPLES = 600
+N_BATCH = 20
+
+
+def say(**fact: Any) -> None:
+    os.write(1, json.dumps({"at": time.time(), **fact}).encode() + b"\n")
+
+
+def main() -> None:
+    rng = np.random.default_rng(7)
+    inputs = rng.normal(size=(N_SAMPLES, 6))
+    wanted = np.sin(inputs.sum(axis=1))
+    net = {"w": rng.normal(size=(6, 8)) / 3, "v": rng.normal(size=8) / 3}
+    momentum = {name: np.zeros_like(array) for name, array in net.items()}
+    checkpoint = os.environ.get("CHECKPOINT")
+    model = Elastic(
+        net, momentum, checkpoint=checkpoint, save_every=float(os.environ.get("SAVE_EVERY", "600"))
+    )
+    model.state["n_updates"] = 0
+    model.on_change(lambda old, new: say(change=[old, new], step=model.steps))
+    data = list(zip(inputs, wanted, strict=True))
+    epochs = int(os.environ.get("EPOCHS", "8"))
+    for x, y in model.batches(data, batch_size=N_BATCH, epochs=epochs, seed=3):
+        done, epoch, samples = model.steps, model.epoch, model.samples
+        with model.step():
+            time.sleep(float(os.environ.get("STEP_S", "0")))
+            hidden = np.tanh(x @ net["w"])
+            error = hidden @ net["v"] - y
+            back = np.outer(error, net["v"]) * (1 - hidden**2)
+            grads = {"w": x.T @ back / len(y), "v": hidden.T @ error / len(y)}
+            grads = model.average(grads)
+            for name, array in net.items():
+                momentum[name] *= 0.9
+                momentum[name] += grads[name]
+                array -= 0.05 * momentum[name]
+            model.state["n_updates"] += 1
+        if model.steps > done:
+            say(step=model.steps, epoch=epoch, samples=samples, size=model.size, rank=model.rank)
+    flat = np.concatenate([array.reshape(-1) for array in net.values()])
+    say(final=flat.tolist(), n_updates=model.state["n_updates"], steps=model.steps)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Training programs as processes on loopback addresses of their own, with the real bus."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from swell.api import injection
+
+ROOT = Path(__file__).parents[3]
+ROLE = "trainer"
+BUS_PORT = 23232
+Fact = dict[str, Any]
+
+
+class TrainingCluster:
+    """Processes of one job, the members folder they read, and all they have printed.
+
+    A program prints one JSON object a line. The environment is that of the operator.
+    """
+
+    # Every cluster of a process has a network of its own, so that two never meet.
+    n_clusters = 0
+
+    def __init__(self, folder: Path, command: list[str], **variables: str) -> None:
+        TrainingCluster.n_clusters += 1
+        number = os.getpid() * 16 + TrainingCluster.n_clusters
+        self._network = f"127.{128 + number % 120}.{number // 120 % 250}"
+        self.folder, self._command, self._variables = folder, command, variables
+        self.members, self._outputs = folder / "members", folder / "outputs"
+        for path in (self.members, self._outputs):
+            path.mkdir(parents=True)
+        (folder / "secret").write_text("open sesame\n")
+        self._epoch = 0
+        self._instances: dict[int, int] = {}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._every: list[subprocess.Popen[bytes]] = []
+
+    def address(self, index: int) -> str:
+        return f"{self._network}.{index + 1}"
+
+    def list_members(self, size: int) -> float:
+        """Write the members folder of the next epoch, as a mounted ConfigMap changes."""
+        self._epoch += 1
+        version = self.members / f"..{self._epoch}"
+        version.mkdir()
+        (version / "epoch").write_text(f"{self._epoch}\n")
+        (version / ROLE).write_text("".join(f"{self.address(i)}\n" for i in range(size)))
+        counts = " ".join(str(self._instances.get(i, 0)) for i in range(size))
+        (version / injection.INSTANCES_FILE).write_text(f"{ROLE} {counts}\n")
+        link = self.members / "..new"
+        link.symlink_to(version.name)
+        link.rename(self.members / "..data")
+        return time.time()
+
+    def start(self, *indexes: int) -> None:
+        for index in indexes:
+            instance = self._instances[index] = self._instances.get(index, 0) + 1
+            given = {
+                injection.MEMBERS_VARIABLE: str(self.members),
+                injection.SECRET_FILE_VARIABLE: str(self.folder / "secret"),
+                injection.ADDRESS_VARIABLE: self.address(index),
+                injection.BUS_PORT_VARIABLE: str(BUS_PORT),
+                injection.INSTANCE_VARIABLE: str(instance),
+                "TRAININGJOB_REPLICA_NAME": ROLE,
+                "TRAININGJOB_REPLICA_INDEX": str(index),
+            }
+            name = self._outputs / f"{index}-{instance}"
+            with name.open("wb") as out, name.with_suffix(".err").open("wb") as errors:
+                process = subprocess.Popen(
+                    self._command,
+                    stdout=out,
+                    stderr=errors,
+                    cwd=ROOT,
+                    env={
+                        **os.environ,
+                        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+                        **self._variables,
+                        **given,
+                    },
+                )
+            self.processes[index] = process
+            self._every.append(process)
+
+    def begin(self, size: int) -> None:
+        self.list_members(size)
+        self.start(*range(size))
+
+    def kill(self, *indexes: int) -> float:
+        at = time.time()
+        for index in indexes:
+            self.processes[index].kill()
+            self.processes[index].wait()
+        return at
+
+    def replace(self, *indexes: int) -> float:
+        """Kill members and start successors, as the operator does."""
+        at = self.kill(*indexes)
+        self.start(*indexes)
+        return at
+
+    def resize(self, size: int) -> float:
+        """Shrink as the operator does: the folder, then SIGTERM; or grow."""
+        old = [i for i, p in self.processes.items() if p.poll() is None]
+        at = self.list_members(size)
+        for index in old:
+            if index >= size:
+                self.processes[index].send_signal(signal.SIGTERM)
+        self.start(*(i for i in range(size) if i not in old))
+        return at
+
+    def facts(self, since: float = 0.0) -> list[Fact]:
+        """All that was printed since then, in order of time; `process` names the process."""
+        found: list[Fact] = []
+        for path in sorted(self._outputs.glob("*-*")):
+            if not path.suffix:
+                rows = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+                found += [{**row, "process": path.name} for row in rows if row["at"] >= since]
+        return sorted(found, key=lambda fact: fact["at"])
+
+    def leader(self) -> int:
+        """The index of the member that was last seen with rank 0."""
+        ranks = [f for f in self.facts() if f.get("rank") == 0]
+        return int(ranks[-1]["process"].split("-")[0])
+
+    def errors(self) -> str:
+        return "".join(p.read_text() for p in sorted(self._outputs.glob("*.err")))
+
+    def wait(self, wanted: Callable[[], Any], within_s: float = 30.0) -> Any:
+        deadline = time.monotonic() + within_s
+        while not (answer := wanted()):
+            if time.monotonic() > deadline:
+                last = "\n".join(str(f)[:200] for f in self.facts()[-10:])
+                raise AssertionError(f"not within {within_s:g} s\n{last}\n{self.errors()[-4000:]}")
+            time.sleep(0.02)
+        return answer
+
+    def wait_for_size(self, size: int, since: float = 0.0, within_s: float = 30.0) -> None:
+        self.wait(lambda: any(f.get("size") == size for f in self.facts(since)), within_s)
+
+    def wait_for_end(self, within_s: float = 60.0) -> list[int]:
+        """The exit statuses of the last processes at each index."""
+        deadline = time.monotonic() + within_s
+        try:
+            return [p.wait(max(0.1, deadline - time.monotonic())) for p in self.processes.values()]
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(
+                f"not ended within {within_s:g} s\n{self.errors()[-4000:]}"
+            ) from error
+
+    def pause_after(self, event: float, within_s: float = 2.0) -> float:
+        """The longest time between two steps of one process, around an event."""
+        longest = 0.0
+        for name in {fact["process"] for fact in self.facts()}:
+            times = [f["at"] for f in self.facts() if f["process"] == name and "step" in f]
+            for before, after in zip(times, times[1:], strict=False):
+                if after > event and before < event + within_s:
+                    longest = max(longest, after - before)
+        return longest
+
+    def close(self) -> None:
+        for process in self._every:
+            if process.poll() is None:
+                process.kill()
+            process.wait(10)
+
+
+def python() -> str:
+    return sys.executable

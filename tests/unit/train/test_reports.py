@@ -1,0 +1,109 @@
+"""Reports: smoothed rates, noise, stragglers, and the bound of a report."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from swell.api.report import REPORT_BYTES_MAX, SaveReport, TrainingReport, TrainingState
+from swell.train.errors import TrainError
+from swell.train.reports.noise import GradientNoise, noise_of
+from swell.train.reports.rates import Rates
+from swell.train.reports.reporter import PUBLISH_S, Reporter, slowest_of
+from swell.train.scaling import rate_factor
+from swell.train.state.ledger import Progress
+
+
+def test_rates_are_smoothed_and_kept_by_size() -> None:
+    """One slow step moves a rate a little; sizes do not mix."""
+    rates = Rates()
+    for _ in range(50):
+        rates.add(2, 100, 0.1, 0.02)
+    rates.add(2, 100, 1.0, 0.02)
+    rates.add(4, 100, 0.05, None)
+
+    found = rates.by_size()
+
+    assert 400 < found["2"] < 1000
+    assert found["4"] == 2000
+    assert rates.sync_s == pytest.approx(0.02)
+    assert rates.compute_s == pytest.approx(0.17)
+
+
+def test_noise_is_estimated_without_bias() -> None:
+    """Norms of means over few and over many samples tell gradient and variance apart."""
+    chance = random.Random(1)
+    norm2 = variance = 0.0
+    n_rounds, true_mean, true_deviation = 4000, 2.0, 3.0
+    for _ in range(n_rounds):
+        groups = [[chance.gauss(true_mean, true_deviation) for _ in range(8)] for _ in range(4)]
+        means = [sum(group) / 8 for group in groups]
+        found = noise_of([(mean**2, 8) for mean in means], (sum(means) / 4) ** 2)
+        assert found is not None
+        norm2 += found.norm2 / n_rounds
+        variance += found.variance / n_rounds
+
+    assert norm2 == pytest.approx(true_mean**2, rel=0.1)
+    assert variance == pytest.approx(true_deviation**2, rel=0.1)
+    assert noise_of([(1.0, 8)], 1.0) is None
+    assert noise_of([(1.0, 8), (1.0, 0)], 1.0) is None
+
+
+def test_the_slowest_is_named_if_it_is_slow() -> None:
+    """A member is a straggler by the median of all."""
+    assert slowest_of([1.0, 1.05, 1.1, 2.0], [0, 1, 2, 7]) == msgspec.convert(
+        {"index": 7, "ratio": 1.82}, type(slowest_of([1.0, 1.0, 1.0, 9.0], [0, 1, 2, 3]))
+    )
+    assert slowest_of([1.0, 1.05, 1.1], [0, 1, 2]) is None
+
+
+def test_reports_are_published_by_the_leader_when_old_or_changed() -> None:
+    """Between two publications lies at least PUBLISH_S, unless the activity changes."""
+    now, published = [0.0], []
+    reporter = Reporter(published.append, None, clock=lambda: now[0])
+    reporter.tick(Progress(step=1))
+    reporter.tick(Progress(step=2))
+    now[0] += PUBLISH_S
+    reporter.tick(Progress(step=3))
+    reporter.enter(TrainingState.SAVING, Progress(step=4))
+    reporter.is_leader = False
+    reporter.publish(Progress(step=5))
+
+    assert [report.step for report in published] == [1, 3, 4]
+
+
+def test_a_report_is_bounded() -> None:
+    """With everything in it, a report is no longer than those who read it take."""
+    reporter = Reporter(lambda _: None, None)
+    facts = reporter.facts
+    for size in range(1000, 1100):
+        facts.rates.add(size, 10**6, 1.23456789e-5, 0.123456789)
+    facts.noise = GradientNoise(1.23456789012e-17, 9.87654321e17)
+    facts.loss, facts.state_bytes, facts.last_pause_s = 1 / 3, 10**15, 123.4567
+    facts.total_samples, facts.global_batch = 10**15, 10**9
+
+    report = reporter.report(Progress(10**12, 10**6, 10**12, 10**15))
+    full = msgspec.structs.replace(
+        report, last_save=SaveReport(10**12, "2026-01-01T00:00:00Z", 1 / 3)
+    )
+
+    assert len(msgspec.json.encode(full)) <= REPORT_BYTES_MAX
+    assert msgspec.json.decode(msgspec.json.encode(report), type=TrainingReport) == report
+
+
+def test_learning_rates_follow_their_rule() -> None:
+    """Linear and square root by the ratio of batches; AdaScale between 1 and the ratio."""
+    noise = GradientNoise(norm2=1.0, variance=64.0)
+
+    def factor(rule: str, size: int = 4, noise: GradientNoise | None = noise) -> float:
+        return rate_factor(rule, size=size, base=1, batch=32, noise=noise)
+
+    assert factor("linear") == 4.0
+    assert factor("sqrt") == 2.0
+    assert factor("adascale") == pytest.approx((2 + 1) / (2 / 4 + 1))
+    assert factor("adascale", noise=None) == 1.0
+    assert factor("adascale", noise=GradientNoise(1e-9, 1e9)) == pytest.approx(4.0, rel=1e-3)
+    with pytest.raises(TrainError, match='lr_rule is "cubic"'):
+        factor("cubic")

@@ -1,0 +1,197 @@
+"""State travels and is saved without a pickle, and comes back as it was."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.train.backends.host import HostCollectives
+from swell.train.bus.plan import NOTHING, GroupPlan, Held, Member
+from swell.train.errors import GroupBrokenError, UnsavableStateError
+from swell.train.state.ledger import Progress, TrainLedger, UserState
+from swell.train.state.replication import replicate
+from swell.train.state.tree import TreeCodec, copied, pieces
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=5) | st.integers(-5, 5), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+class Scheduler:
+    """An object with a state."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.value = state["value"]
+
+
+@given(PLAIN)
+def test_plain_values_come_back(tree: object) -> None:
+    """Tuples stay tuples, keys may be integers, and integers may be large."""
+    codec = TreeCodec()
+
+    assert codec.unpack(codec.pack(tree)) == tree
+
+
+def test_arrays_come_back_and_copies_are_their_own() -> None:
+    """Shapes and types are kept; a copy is not changed with the tree."""
+    codec = TreeCodec()
+    tree = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": [np.int64(3), np.empty((0, 4))]}
+    packed = copied(codec.pack(tree))
+    tree["a"][...] = 0  # type: ignore[index]
+
+    back = codec.unpack(packed)
+
+    assert back["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert back["b"][0] == 3
+    assert back["b"][1].shape == (0, 4)
+
+
+def test_what_cannot_travel_is_refused_by_its_place() -> None:
+    """The message says where the value is, and how to mend it."""
+    with pytest.raises(UnsavableStateError, match=r"state\['x'\]\[1\] is a object: give it state"):
+        TreeCodec().pack({"x": [1, object()]})
+
+
+def test_pieces_are_few_and_bounded() -> None:
+    """Small tensors travel together, a large one alone, an empty one not at all."""
+    assert list(pieces([10, 0, 20, 100, 5, 5], limit=64)) == [[0, 2], [3], [4, 5]]
+
+
+def test_user_state_waits_for_its_object() -> None:
+    """A state that arrives before its object is put there is loaded when it comes, never lost."""
+    state = UserState()
+    state["n"] = 1
+    state.restore({"plain": {"n": 5, "m": 6}, "objects": {"scheduler": {"value": 9}}})
+    kept = state.capture()
+    scheduler = Scheduler()
+    state["scheduler"] = scheduler
+
+    assert (state["n"], state["m"]) == (5, 6)
+    assert kept["objects"] == {"scheduler": {"value": 9}}
+    assert scheduler.value == 9
+
+
+def test_progress_counts_samples_and_epochs() -> None:
+    """A step moves the position; the next epoch begins at 0."""
+    progress = Progress().after(30).after(20).in_next_epoch().after(10)
+
+    assert progress == Progress(step=3, epoch=1, position=10, samples=60)
+
+
+def plan_of(ports: list[int], behind: tuple[int, ...], generation: int = 1) -> GroupPlan:
+    members = tuple(
+        Member(i, 1, i, "127.0.0.1", port, Held(1, 1) if i == 0 else NOTHING)
+        for i, port in enumerate(ports)
+    )
+    return GroupPlan(generation, 1, members, f"g{generation}", source=0, behind=behind)
+
+
+def together(n: int, work: Any) -> list[Any]:
+    results: list[Any] = [None] * n
+
+    def one(rank: int) -> None:
+        try:
+            results[rank] = work(rank)
+        except GroupBrokenError as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return results
+
+
+def test_the_newest_state_goes_to_those_behind_and_to_no_others() -> None:
+    """Members that are up to date take part in the broadcast, and keep their own."""
+    members = [HostCollectives("127.0.0.1", b"s") for _ in range(3)]
+    plan = plan_of([m.meeting_port for m in members], behind=(2,))
+    ledgers = [TrainLedger() for _ in members]
+    ledgers[0].user["big"] = np.arange(200_000)
+    ledgers[1].user["big"] = "mine"
+
+    def work(rank: int) -> int:
+        members[rank].form(plan, rank)
+        ledger = ledgers[rank]
+        return replicate(
+            members[rank], plan, rank, TreeCodec(), capture=ledger.capture, restore=ledger.restore
+        )
+
+    sent = together(3, work)
+
+    assert all(n > 1_600_000 for n in sent)
+    assert ledgers[2].user["big"].sum() == np.arange(200_000).sum()
+    assert ledgers[1].user["big"] == "mine"
+
+
+def test_sums_and_messages_are_the_same_everywhere() -> None:
+    """The hub adds in the order of ranks, and everybody gets the same bits."""
+    members = [HostCollectives("127.0.0.1", b"s") for _ in range(4)]
+    plan = plan_of([m.meeting_port for m in members], behind=())
+
+    def work(rank: int) -> Any:
+        members[rank].form(plan, rank)
+        array = np.full(5, 0.1 * rank)
+        members[rank].sum(array)
+        return array.tolist(), members[rank].gather(bytes([rank]))
+
+    results = together(4, work)
+
+    assert results == [results[0]] * 4
+    assert results[0][1] == [b"\0", b"\1", b"\2", b"\3"]
+
+
+def test_an_abort_ends_a_collective_and_a_forming() -> None:
+    """A member that waits for others hears of the abort at once, and the next group forms."""
+    members = [HostCollectives("127.0.0.1", b"s") for _ in range(2)]
+    ports = [m.meeting_port for m in members]
+
+    def waits(rank: int) -> None:
+        members[rank].form(plan_of(ports, ()), rank)
+        if rank:
+            threading.Timer(0.1, members[0].abort, args=(1,)).start()
+        else:
+            members[rank].sum(np.zeros(3))
+
+    broken = together(2, waits)
+    for member in members:
+        member.leave(broken=True)
+    threading.Timer(0.1, members[0].abort, args=(2,)).start()
+    alone = together(1, lambda rank: members[0].form(plan_of(ports, (), 2), 0))
+
+    assert isinstance(broken[0], GroupBrokenError)
+    assert isinstance(alone[0], GroupBrokenError)
+    assert together(2, lambda rank: members[rank].form(plan_of(ports, (), 3), rank)) == [None, None]
+
+
+def test_a_stranger_without_the_secret_is_not_let_in() -> None:
+    """Both ends prove that they know the secret."""
+    members = [HostCollectives("127.0.0.1", b"right"), HostCollectives("127.0.0.1", b"wrong")]
+    plan = plan_of([m.meeting_port for m in members], behind=())
+
+    assert isinstance(
+        together(2, lambda r: members[1].form(plan, 1) if r else None)[1], GroupBrokenError
+    )
