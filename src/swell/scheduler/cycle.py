@@ -15,7 +15,7 @@ from swell.scheduler import actions, plugins
 from swell.scheduler.actions import ACTIONS
 from swell.scheduler.config import Config
 from swell.scheduler.config_file import KnownNames
-from swell.scheduler.domains import domains_of, not_applied
+from swell.scheduler.domains import ChosenDomain, domains_of, not_applied
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo, QueueShare
@@ -58,7 +58,7 @@ class SchedulingPlan:
     pipelined: dict[Task, str]  # task -> node that is still being freed
     groups: dict[str, GroupStatus]
     # Group, or group and sub-group, with a network topology -> the domain that has its pods.
-    domains: dict[str, str]
+    domains: dict[str, ChosenDomain]
     # Group -> why its network topology has no effect.
     not_applied: dict[str, str]
     pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]

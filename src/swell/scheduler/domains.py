@@ -7,6 +7,7 @@ that there is none. The rules are Volcano's, with the differences of ADR 95. Not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -186,21 +187,34 @@ def not_applied(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str
             yield job.key, why
 
 
-def domains_of(session: Session) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class ChosenDomain:
+    """The domain that has the pods of a job or sub-group, and the mode that it asked for."""
+
+    name: str
+    tier: int
+    mode: str
+
+
+def domains_of(session: Session) -> Iterator[tuple[str, ChosenDomain]]:
     """Yields the domain of each job and sub-group that the session has placed tasks of."""
     placed = {task.job.key: task.job for task in session.binds if task.job is not None}
     for job in placed.values():
         if not job.is_constrained:
             continue
-        domains = session.domains
-        if job.group.spec.network_topology is not None:
-            yield from _named(domains, job.key, job.tasks.values())
+        domains, own = session.domains, job.group.spec.network_topology
+        if own is not None:
+            yield from _chosen(domains, job.key, own, job.tasks.values())
         for part in job.sub_groups or ():
             if part.policy != NO_POLICY and part.topology is not None:
-                yield from _named(domains, f"{job.key}/{part.name}", part.tasks.values())
+                key = f"{job.key}/{part.name}"
+                yield from _chosen(domains, key, part.topology, part.tasks.values())
 
 
-def _named(domains: Domains, key: str, tasks: Iterable[Task]) -> Iterator[tuple[str, str]]:
-    held = domains.held_by(tasks)
+def _chosen(
+    domains: Domains, key: str, topology: NetworkTopology, tasks: Iterable[Task]
+) -> Iterator[tuple[str, ChosenDomain]]:
+    held, tree = domains.held_by(tasks), domains.tree
     if held is not None:
-        yield key, domains.tree.names[held]
+        mode = SOFT if topology.mode == SOFT else "hard"
+        yield key, ChosenDomain(tree.names[held], int(tree.tiers[held]), mode)

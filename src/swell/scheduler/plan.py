@@ -99,7 +99,7 @@ def answer(plan: SchedulingPlan) -> dict[str, object]:
         },
     }
     if plan.domains:
-        body["domains"] = dict(sorted(plan.domains.items()))
+        body["domains"] = {key: one.name for key, one in sorted(plan.domains.items())}
     if plan.shrinks:
         body["shrinks"] = {
             job: dict(sorted(roles.items())) for job, roles in sorted(plan.shrinks.items())

@@ -11,7 +11,9 @@ import pytest
 
 from swell.cli.objects import top as command
 from swell.cli.objects.top import CLEAR, load_rows, size_rows, trainer_rows
+from swell.cli.objects.top_topology import domain_rows
 from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, a_trainer, a_training_job
+from tests.topology_clusters import at, objects, racks, running
 
 JOB = a_job("a", targets={"t": 3}, t=a_role(1, 5, cpu="1"))
 PODS = (a_pod("a", "t", 0, "n", cpu="1"), a_pod("a", "t", 1, "n", cpu="500m"))
@@ -93,3 +95,17 @@ def test_pipe_gets_it_once(
     command.top(everywhere=True)
 
     assert capsys.readouterr().out == "look 1 at \n"
+
+
+def test_topology_is_shown_as_a_tree_with_loads() -> None:
+    """Domains below each other, with nodes, pods and requests; what is left out comes last."""
+    base = racks(2, 2, per_block=2)
+    base["hyperNodes"].append({"name": "twin", "tier": 2, "members": ["r0"]})
+    found = objects(base, [], running("g", [at(0, 0)]))
+    rows = domain_rows(found.hyper_nodes, found.nodes, found.pods)
+
+    assert rows[0] == ["DOMAIN", "TIER", "NODES", "PODS", "CPU", "MEMORY"]
+    assert rows[1] == ["(cluster)", "3", "4", "1", "4/16", "8Gi/32Gi"]
+    assert [row[0] for row in rows[2:5]] == ["  b0", "    r0", "    r1"]
+    assert rows[3][1:] == ["1", "2", "1", "4/8", "8Gi/16Gi"]
+    assert rows[5] == ["twin", "2", "2", "its member r0 belongs to b0 already"]

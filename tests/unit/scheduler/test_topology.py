@@ -7,6 +7,7 @@ import random
 import pytest
 
 from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.explain.explain import explain
 from swell.scheduler.plan import answer
 from tests.scheduler_cases import differences, load, run
 from tests.topology_clusters import (
@@ -20,6 +21,7 @@ from tests.topology_clusters import (
     decide,
     gang,
     node,
+    objects,
     pods,
     racks,
     racks_of,
@@ -83,7 +85,7 @@ def test_soft_gang_too_large_for_a_block_starts_across_blocks() -> None:
     plan = decide(racks(4, 4, per_block=2), [gang("g", 9, SOFT)], pods("g", 9))
 
     assert sum(racks_of(plan).values()) == 9
-    assert plan.domains == {"ns/g": "<cluster-top-hypernode>"}
+    assert answer(plan)["domains"] == {"ns/g": "<cluster-top-hypernode>"}
 
 
 def test_fuller_rack_is_taken() -> None:
@@ -313,3 +315,37 @@ def test_nodes_outside_the_tree_are_reached_through_the_root_only() -> None:
     assert not decide(base, [gang("g", 3, HARD_1)], pods("g", 3)).binds
     assert len(decide(base, [gang("g", 3, HARD_2)], pods("g", 3)).binds) == 3
     assert "1 nodes are in none" in why(decide(base, [gang("g", 3, HARD_1)], pods("g", 3)), "g")[1]
+
+
+def test_explain_counts_the_domains() -> None:
+    found = objects(racks(4, 4), [gang("g", 5, HARD_1)], pods("g", 5))
+    explained = explain(found, "ns/g")
+
+    assert explained is not None
+    (facts,) = explained.domains
+    assert (facts.tier, facts.n_domains, facts.n_wanted, facts.n_enough) == (1, 4, 5, 0)
+    assert [(one.name, one.n_pods) for one in facts.best] == [("r0", 4), ("r1", 4), ("r2", 4)]
+
+
+def test_explain_says_which_constraint_has_no_effect() -> None:
+    unknown = {"mode": "hard", "highestTierName": "no-such"}
+    explained = explain(objects(racks(1, 2), [gang("g", 3, unknown)], pods("g", 3)), "ns/g")
+
+    assert explained is not None
+    assert explained.topology_not_applied == "no HyperNode has the tier name 'no-such'"
+
+
+def test_gang_limited_to_a_broken_part_names_it() -> None:
+    """The younger of two claims to a rack is left out; the gang would have fitted there."""
+    base = racks(2, 2)
+    base["hyperNodes"] += [
+        {"name": "b0", "tier": 2, "members": ["r0"]},
+        {"name": "b1", "tier": 2, "members": ["r1", "r0"]},
+    ]
+    plan = decide(base, [gang("g", 3, HARD_2), gang("h", 2, HARD_1)], [*pods("g", 3)])
+
+    reason, message = why(plan, "g")
+    assert reason == "TopologyTreeInvalid"
+    assert "HyperNode b1 is left out: its member r0 belongs to b0 already" in message
+    elsewhere = decide(base, [gang("g", 3, HARD_2), gang("h", 2, HARD_1)], pods("h", 2))
+    assert len(elsewhere.binds) == 2

@@ -11,6 +11,7 @@ import msgspec
 
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    HYPER_NODES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -154,6 +155,7 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     fill(objects.training_jobs, AI_TRAINING_JOBS)
     fill(objects.claims, PERSISTENT_VOLUME_CLAIMS)
     fill(objects.storage_classes, STORAGE_CLASSES)
+    fill(objects.hyper_nodes, HYPER_NODES)
     if hidden:
         known = "only what the scheduler wrote is known"
         notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {known}")

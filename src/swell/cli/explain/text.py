@@ -8,7 +8,13 @@ from swell.api.times import parse_time
 from swell.cli.explain.report import ExplainReport
 from swell.cli.explain.target import RoleSize
 from swell.cli.output import aligned
-from swell.scheduler.explain.explanation import Explanation, GroupStanding, PodClass, QueueFacts
+from swell.scheduler.explain.explanation import (
+    DomainFacts,
+    Explanation,
+    GroupStanding,
+    PodClass,
+    QueueFacts,
+)
 
 _HEADING_WIDTH = 10
 # Groups that wait before this one; the others are counted.
@@ -44,6 +50,10 @@ def _facts(found: Explanation) -> Iterator[str]:
     for one in found.classes:
         role = f"{one.role}: " if len(found.classes) > 1 else ""
         yield _line("Nodes", role + _nodes(one))
+    for of_part in found.domains:
+        yield _line("Domains", _domains(of_part))
+    if found.topology_not_applied:
+        yield _line("Topology", f"has no effect: {found.topology_not_applied}")
     if found.queue is not None:
         yield _line(
             "Queue", _queue(found.queue, is_waiting=found.standing is GroupStanding.WAITING)
@@ -102,6 +112,14 @@ def _nodes(one: PodClass) -> str:
     room = f", with room for {one.n_slots} such pods" if one.n_slots else ""
     why = ", ".join(f"{refusal.n_nodes} {refusal.text}" for refusal in one.refusals)
     return f"{one.n_nodes_fit} of {one.n_nodes} fit{room}" + (f"; {why}" if why else "")
+
+
+def _domains(one: DomainFacts) -> str:
+    part = f"{one.sub_group}: " if one.sub_group else ""
+    text = f"{one.n_enough} of {one.n_domains} of tier ≤ {one.tier} hold {one.n_wanted} such pods"
+    best = ", ".join(f"{domain.name} {domain.n_pods}" for domain in one.best)
+    outside = f"; {one.n_outside} nodes are in none" if one.n_outside else ""
+    return f"{part}{text}; the best: {best or 'none'}{outside}"
 
 
 def _queue(queue: QueueFacts, *, is_waiting: bool) -> str:

@@ -7,4 +7,5 @@
 - `apply`: `swell apply` and `replace`.
 - `three_way`: the patch that `apply` sends.
 - `top`: `swell top`.
+- `top_topology`: `swell top --topology`.
 """

@@ -9,10 +9,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import typer
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
-from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS, TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, HYPER_NODES, NODES, PODS, TRAINING_JOBS
 from swell.api.pod import Pod, PodPhase
 from swell.api.quantity import parse
 from swell.api.requests import (
@@ -49,16 +52,36 @@ def top(
     *,
     namespace: options.Namespace = "",
     everywhere: options.AllNamespaces = False,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="The parts of the network and their load instead.")
+    ] = False,
     cluster: ClusterOptions,
 ) -> None:
     """Show the sizes of jobs and the load of the cluster."""
     with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
+
+        def screen() -> str:
+            return _network(connection) if topology else _screen(connection, scope)
+
         while sys.stdout.isatty():
-            sys.stdout.write(CLEAR + _screen(connection, scope))
+            sys.stdout.write(CLEAR + screen())
             sys.stdout.flush()
             time.sleep(PERIOD_S)
-        sys.stdout.write(_screen(connection, scope))
+        sys.stdout.write(screen())
+
+
+def _network(connection: ClusterConnection) -> str:
+    from swell.cli.objects.top_topology import domain_rows
+
+    client = connection.client
+    try:
+        hyper_nodes = client.send(calls.list_page(HYPER_NODES)).items
+    except NotFoundError:
+        hyper_nodes = ()  # a cluster without this kind
+    pods = client.send(calls.list_page(PODS)).items
+    nodes = client.send(calls.list_page(NODES)).items
+    return f"{aligned(domain_rows(hyper_nodes, nodes, pods))}\n"
 
 
 def _screen(connection: ClusterConnection, scope: str) -> str:

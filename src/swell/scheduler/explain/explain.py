@@ -7,12 +7,15 @@ rules that depend on time are off.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import run_session
+from swell.scheduler.domain_reasons import counts_of
 from swell.scheduler.explain.advice import WhatIf, advice_for
 from swell.scheduler.explain.explanation import (
+    DomainFacts,
+    DomainRoom,
     Explanation,
     GroupStanding,
     NodeRefusal,
@@ -24,6 +27,7 @@ from swell.scheduler.explain.queue_limits import queue_facts, tasks_against_limi
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, amount_texts
+from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
@@ -75,6 +79,8 @@ def explain(
         reason=refusal.reason.value if refusal else "",
         message=refusal.message if refusal else "",
         classes=tuple(_pod_class(session, alike) for alike in _alike(left)) if is_stuck else (),
+        domains=tuple(_domains(session, job, left)) if is_stuck and job.is_constrained else (),
+        topology_not_applied=session.domains.not_applied(job) if job.is_constrained else "",
         queue=queue_facts(session, job, refusal),
         holders=tuple(holders[:HOLDERS_MAX]),
         n_holders_more=max(len(holders) - HOLDERS_MAX, 0),
@@ -147,6 +153,24 @@ def _pod_class(session: Session, tasks: Sequence[Task]) -> PodClass:
             if count.n_nodes
         ),
     )
+
+
+def _domains(session: Session, job: JobInfo, left: Sequence[Task]) -> Iterator[DomainFacts]:
+    by_part: dict[SubGroup | None, list[Task]] = {}
+    for task in left:
+        by_part.setdefault(task.sub_group, []).append(task)
+    for part, tasks in by_part.items():
+        counts = counts_of(session, job, part, tasks)
+        if counts is not None:
+            yield DomainFacts(
+                sub_group="" if part is None else part.name,
+                tier=counts.tier,
+                n_domains=counts.n_domains,
+                n_wanted=counts.n_wanted,
+                n_enough=counts.n_enough,
+                best=tuple(DomainRoom(name=name, n_pods=n) for name, n in counts.best),
+                n_outside=counts.n_outside,
+            )
 
 
 def _holders(

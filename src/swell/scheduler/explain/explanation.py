@@ -52,6 +52,25 @@ class NodeRefusal(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     text: str = ""
 
 
+class DomainRoom(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A domain, and how many of the pods that wait it takes now."""
+
+    name: str
+    n_pods: int
+
+
+class DomainFacts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The domains that a group or sub-group with a network topology may use."""
+
+    sub_group: str
+    tier: int  # the highest that is allowed
+    n_domains: int
+    n_wanted: int  # pods that must be placed at once
+    n_enough: int  # domains that take as many
+    best: tuple[DomainRoom, ...]
+    n_outside: int  # nodes that are in none of these domains
+
+
 class QueueFacts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The group's queue: what it holds and may hold, and what keeps the group waiting there."""
 
@@ -96,6 +115,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     reason: str = ""
     message: str = ""
     classes: tuple[PodClass, ...] = ()
+    domains: tuple[DomainFacts, ...] = ()
+    topology_not_applied: str = ""
     queue: QueueFacts | None = None
     holders: tuple[ResourceHolder, ...] = ()
     n_holders_more: int = 0

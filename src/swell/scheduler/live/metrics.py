@@ -91,6 +91,12 @@ class SchedulerMetrics:
         self._evictions = counter("volcano_eviction_transactions", "Pods evicted.", "action")
         self._shrinks = counter("swell_scheduler_shrinks", "Roles shrunk to make room.")
         self._released = counter("swell_scheduler_released_gangs", "Gangs given up half bound.")
+        self._placements = counter(
+            "swell_scheduler_topology_placements",
+            "Groups and sub-groups with a network topology that got nodes.",
+            "mode",
+            "tier",
+        )
         self._reloads = counter(
             "swell_scheduler_config_reloads", "Times the configuration was read.", "result"
         )
@@ -119,6 +125,8 @@ class SchedulerMetrics:
             for eviction in plan.evictions:
                 self._evictions.labels(eviction.action).inc()
         self._shrinks.inc(len(plan.shrinks))
+        for chosen in plan.domains.values():
+            self._placements.labels(chosen.mode, str(chosen.tier)).inc()
         refused = sum(status.refusal is not None for status in plan.groups.values())
         self._attempts["unschedulable"].inc(refused)
 

@@ -6,6 +6,7 @@ Labels are bounded: queues are few, and of jobs only so many are shown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +49,18 @@ class SnapshotCollector:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield from self._jobs()
         yield from self._queues()
+        yield from self._domains()
+
+    def _domains(self) -> Iterator[GaugeMetricFamily]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        text = "Domains of the network by tier, without the whole cluster."
+        family = GaugeMetricFamily("swell_scheduler_topology_domains", text, labels=["tier"])
+        tree = self._snapshot.hyper_nodes.tree(self._snapshot.nodes)
+        tiers = [] if tree is None else tree.tiers[: tree.root].tolist()
+        for tier, n in sorted(Counter(tiers).items()):
+            family.add_metric((str(tier),), n)
+        yield family
 
     def _jobs(self) -> Iterator[GaugeMetricFamily]:
         waiting = [job for job in self._snapshot.active_jobs() if job.counts[TaskStatus.PENDING]]

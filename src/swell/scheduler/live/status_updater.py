@@ -27,6 +27,7 @@ from swell.runtime.executor import EventSink, Executor, Failure, FailureKind, Wr
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step, patch_object
 from swell.runtime.queue import WorkQueue
+from swell.scheduler.domains import ChosenDomain
 from swell.scheduler.live.bind_windows import n_placed
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
 from swell.scheduler.model.jobs import JobInfo
@@ -117,10 +118,12 @@ class StatusUpdater:
         warning = EventSeverity.WARNING
         self._events.record(EmitEvent(POD_GROUPS, meta.key, meta.uid, warning, UNSCHEDULABLE, text))
 
-    def record_domains(self, chosen: Mapping[str, str], not_applied: Mapping[str, str]) -> None:
+    def record_domains(
+        self, chosen: Mapping[str, ChosenDomain], not_applied: Mapping[str, str]
+    ) -> None:
         """Have the chosen domains written on the groups, and an event emitted once a cause."""
         jobs = self._cache.snapshot.jobs
-        self._domains.update((key, name) for key, name in chosen.items() if key in jobs)
+        self._domains.update((key, one.name) for key, one in chosen.items() if key in jobs)
         for key, why in not_applied.items():
             meta = jobs[key].group.metadata
             if self._not_applied.get(key) != (meta.uid, why):

@@ -8,7 +8,7 @@ reason. Everything here is a function of the HyperNodes and the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -134,6 +134,10 @@ class DomainTree:
             found.extend(self._children[one])
         return found
 
+    def children(self, index: int) -> tuple[int, ...]:
+        """Returns the domains right below one, by name."""
+        return self._children[index]
+
     def holding(self, places: Iterable[int]) -> int:
         """Returns the lowest domain that has all these nodes: the root if nothing smaller has.
 
@@ -168,6 +172,7 @@ def build_tree(entries: Sequence[TreeEntry], nodes: NodeTable) -> DomainTree:
     acceptance = _Acceptance(len(nodes))
     for entry in sorted(entries, key=lambda one: (one.created, one.name)):
         acceptance.take(entry)
+    described = {entry.name: entry for entry in entries}
     kept = sorted(acceptance.kept)
     index_of = {name: index for index, name in enumerate(kept)}
     root = len(kept)
@@ -185,8 +190,22 @@ def build_tree(entries: Sequence[TreeEntry], nodes: NodeTable) -> DomainTree:
         parents=[*(index_of.get(acceptance.parent_of(n), root) for n in kept), NO_DOMAIN],
         members=[*(acceptance.nodes_of[name] for name in kept), everywhere],
         n_nodes=len(nodes),
-        left_out=acceptance.left_out,
+        left_out={
+            name: LeftOut(*why, described[name].tier, _places_below(name, described))
+            for name, why in acceptance.left_out.items()
+        },
     )
+
+
+def _places_below(name: str, described: Mapping[str, TreeEntry]) -> Places:
+    """Returns the nodes that an entry and all below it describe, valid or not."""
+    found: list[int] = []
+    names = [name]
+    for one in names:
+        if one in described:
+            found.extend(described[one].places)
+            names.extend(child for child in described[one].children if child not in names)
+    return np.unique(np.array(found, dtype=np.intp))
 
 
 def _name_of(entry: TreeEntry) -> str:
@@ -199,7 +218,7 @@ class _Acceptance:
 
     n_nodes: int
     kept: dict[str, TreeEntry] = field(default_factory=dict)
-    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    left_out: dict[str, tuple[str, str]] = field(default_factory=dict)  # reason, message
     nodes_of: dict[str, Places] = field(default_factory=dict)
     # The parent that claims a name, whether a HyperNode of that name exists or not.
     _claimed: dict[str, str] = field(default_factory=dict)
@@ -222,7 +241,7 @@ class _Acceptance:
             or self._node_problem(entry, lineage, places)
         )
         if wrong is not None:
-            self.left_out[entry.name] = LeftOut(*wrong, entry.tier, places)
+            self.left_out[entry.name] = wrong
             return
         self.kept[entry.name] = entry
         self._claimed.update((child, entry.name) for child in entry.children)
