@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
+from swell.scheduler.model.domain_tree import Cells
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.queues import QueueInfo, QueueShare
@@ -44,6 +45,19 @@ class Vote(Enum):
 
 # (preemptor, candidates in order) -> those of the candidates that may be evicted.
 VictimVote = Callable[[Task, Sequence[EvictionUnit]], Sequence[EvictionUnit]]
+
+
+@dataclass(frozen=True, slots=True)
+class GatheringScores:
+    """Scores of nodes for one task, equal for all nodes of one cell of the network.
+
+    A task that is placed raises the score of its own cell at least as much as of any other, for
+    the next task like it. `settled` are the nodes for which this holds; None means all.
+    """
+
+    of_nodes: Vector
+    cells: Cells
+    settled: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +120,7 @@ class Hooks:
     # above 1 means too full; a resource that a node does not have counts as 0.
     load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
+    gathering_score: Callable[[Task], GatheringScores | None] | None = None
 
     # Network topology (`domains`). Whether gangs are kept within the tiers that they ask for.
     offers_gradients: bool = False

@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from swell.scheduler.hooks import Tiers, flat
+from swell.scheduler.hooks import GatheringScores, Tiers, flat
 from swell.scheduler.model.nodes import Matrix, fits, slots
 from swell.scheduler.model.reasons import NodeCount, WaitReason, histogram
 from swell.scheduler.model.resources import PODS, TOLERANCE, Mask, Places, Vector
@@ -53,11 +53,11 @@ class _ShapeScores:
     base: Vector  # the part of the score that does not depend on the load
     now: Vector
     later: Vector
-    lookahead: _Lookahead
+    lookahead: _SingleTasks
 
 
 @dataclass(slots=True)
-class _Lookahead:
+class _SingleTasks:
     """The nodes for the next single tasks of a shape, right while only those change any node."""
 
     nodes: deque[int]
@@ -70,6 +70,18 @@ class _Lookahead:
 
     def placed(self, node: int, changes: Sequence[int]) -> None:
         self.position, self.last = len(changes), node
+
+
+@dataclass(frozen=True, slots=True)
+class _ChoiceBounds:
+    """Scores to choose by, the part of them that is added to those of the shape, and a bound.
+
+    The bound is (negated score, place) of the best node elsewhere: none that comes after is taken.
+    """
+
+    scores: Vector
+    extra: Vector | None
+    bound: tuple[float, int] | None
 
 
 class Placer:
@@ -85,6 +97,7 @@ class Placer:
         self._node_scores = flat(tiers, lambda h: h.node_score, "enableNodeOrder")
         self._load_scores = flat(tiers, lambda h: h.load_score, "enableNodeOrder")
         self._task_scores = flat(tiers, lambda h: h.task_score, "enableNodeOrder")
+        self._gathering_scores = flat(tiers, lambda h: h.gathering_score, "enableNodeOrder")
         self._explained: dict[Shape, tuple[int, str]] = {}
         # The nodes that may be used at all, while a gang is placed in one part of the network.
         self.scope: Mask | None = None
@@ -110,13 +123,12 @@ class Placer:
         n = min(len(tasks), CHUNK)
         # One by one where each task has a node of its own to prefer, or where a placed task changes
         # what the next one may use.
-        if (
-            self.scope is not None
-            or any(t.nominated for t in tasks)
-            or self._depends_on_others(task)
-        ):
+        if any(t.nominated for t in tasks) or self._depends_on_others(task):
             choice = self.node_for(task)
             return [] if choice is None else [choice]
+        gathering = self._gathering(task)
+        if gathering is not None or self.scope is not None:
+            return self._gathered(task, n, gathering)
         if n == 1:
             choice = self._node_for_single(task)
             return [] if choice is None else [choice]
@@ -125,6 +137,43 @@ class Placer:
             found = self._choose(task.shape, scores, n, now=now)
             if found:
                 return [NodeChoice(node, now) for node in found]
+        return []
+
+    def _gathering(self, task: Task) -> GatheringScores | None:
+        """Returns the scores by which tasks gather in one part of the network, if any plugin has.
+
+        At most one plugin does.
+        """
+        return next((found for score in self._gathering_scores if (found := score(task))), None)
+
+    def _gathered(self, task: Task, n: int, gathering: GatheringScores | None) -> list[NodeChoice]:
+        """Returns nodes for the first of n equal tasks, one after the other, each the best.
+
+        The scores of gathering change with every task. As long as the next best node is in the
+        cell of the first, the change would only confirm it; then the caller asks again.
+        """
+        of_shape = self._updated(task.shape)
+        extra = None if gathering is None else np.rint(gathering.of_nodes * SCORE_STEPS)
+        for now in (True, False):
+            scores = of_shape.now if now else of_shape.later
+            if extra is not None:
+                scores = scores + extra
+            if self.scope is not None:
+                scores = np.where(self.scope, scores, -np.inf)
+            first = int(scores.argmax()) if len(scores) else NOWHERE
+            if first == NOWHERE or scores[first] == -np.inf:
+                continue
+            if n == 1:
+                return [NodeChoice(first, now)]
+            bound = None
+            if gathering is not None:
+                if gathering.settled is not None and not gathering.settled[first]:
+                    return [NodeChoice(first, now)]
+                members = gathering.cells.members_of(first)
+                scores, bound = _inside_and_best_outside(scores, members)
+            ahead = _ChoiceBounds(scores, extra, bound)
+            found = self._choose(task.shape, of_shape, n, now=now, ahead=ahead)
+            return [NodeChoice(node, now) for node in found]
         return []
 
     def node_for(self, task: Task) -> NodeChoice | None:
@@ -175,6 +224,9 @@ class Placer:
         return self._with_task_scores(task, scores)
 
     def _with_task_scores(self, task: Task, scores: Vector) -> Vector:
+        gathering = self._gathering(task) if self._gathering_scores else None
+        if gathering is not None:
+            scores = scores + np.rint(gathering.of_nodes * SCORE_STEPS)
         for score in self._task_scores:
             extra = score(task)
             if extra is not None:
@@ -306,7 +358,7 @@ class Placer:
             base = base + score(shape)
         empty = np.empty(len(nodes))
         return _ShapeScores(
-            nodes.version, 0, allowed, base, empty, empty.copy(), _Lookahead(deque())
+            nodes.version, 0, allowed, base, empty, empty.copy(), _SingleTasks(deque())
         )
 
     def _update(self, shape: Shape, scores: _ShapeScores, rows: Places | slice) -> None:
@@ -327,12 +379,26 @@ class Placer:
                 total = total + score(shape, fill)
         return np.rint(total * SCORE_STEPS)
 
-    def _choose(self, shape: Shape, of_shape: _ShapeScores, n: int, *, now: bool) -> list[int]:
-        """Returns the nodes that n equal tasks take one after the other, each the best in turn."""
-        top = _best(of_shape.now if now else of_shape.later, n)
+    def _choose(
+        self,
+        shape: Shape,
+        of_shape: _ShapeScores,
+        n: int,
+        *,
+        now: bool,
+        ahead: _ChoiceBounds | None = None,
+    ) -> list[int]:
+        """Returns the nodes that n equal tasks take one after the other, each the best in turn.
+
+        `ahead` has other scores than those of the shape, and where to stop.
+        """
+        whole = of_shape.now if now else of_shape.later
+        top = _best(whole if ahead is None else ahead.scores, n)
         if not len(top):
             return []
-        scores, fitting = self._scores_after(shape, of_shape.base, top, n, now=now)
+        extra = None if ahead is None or ahead.extra is None else ahead.extra[top]
+        bound = None if ahead is None else ahead.bound
+        scores, fitting = self._scores_after(shape, of_shape.base, top, n, now=now, extra=extra)
         # Per node: its negated score for the next task, its place (the tie-break), how many of
         # these tasks it has, and its row. The heap gives the best node for each task in turn.
         heads = [
@@ -342,7 +408,9 @@ class Placer:
         heapify(heads)
         chosen: list[int] = []
         while heads and len(chosen) < n:
-            _, node, taken, at = heads[0]
+            head, node, taken, at = heads[0]
+            if bound is not None and chosen and (head, node) > bound:
+                break
             chosen.append(node)
             taken += 1
             if taken < n and fitting[at][taken]:
@@ -352,7 +420,14 @@ class Placer:
         return chosen
 
     def _scores_after(
-        self, shape: Shape, base: Vector, top: Places, n: int, *, now: bool
+        self,
+        shape: Shape,
+        base: Vector,
+        top: Places,
+        n: int,
+        *,
+        now: bool,
+        extra: Vector | None = None,
     ) -> tuple[list[list[float]], list[list[bool]]]:
         """Returns score and fit of some nodes after 0, 1, ... n-1 tasks were placed there."""
         nodes = self._nodes
@@ -365,8 +440,22 @@ class Placer:
             fitting &= fits(shape, idle - taken)
             used += taken
         score = self._score(shape, base[rows], used, nodes.divisor[:, rows])
+        if extra is not None:
+            score = score + np.repeat(extra, n)
         each = (len(top), n)
         return score.reshape(each).tolist(), fitting.reshape(each).tolist()
+
+
+def _inside_and_best_outside(
+    scores: Vector, members: Places
+) -> tuple[Vector, tuple[float, int] | None]:
+    """Returns the scores of some nodes alone, and the best of all others."""
+    outside = scores.copy()
+    outside[members] = -np.inf
+    best = int(outside.argmax())
+    inside = np.full(len(scores), -np.inf)
+    inside[members] = scores[members]
+    return inside, (-float(outside[best]), best) if outside[best] > -np.inf else None
 
 
 def _best(scores: Vector, n: int) -> Places:

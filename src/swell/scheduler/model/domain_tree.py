@@ -16,12 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.scheduler.model.nodes import Matrix, NodeTable
-from swell.scheduler.model.resources import Places
+from swell.scheduler.model.resources import Mask, Places
 
 # Volcano's name for the domain that has every node.
 ROOT_NAME: Final = "<cluster-top-hypernode>"
 NO_DOMAIN: Final = -1
 Indexes = NDArray[np.intp]
+
+
+class Cells:
+    """Classes of nodes that are in exactly the same domains."""
+
+    def __init__(self, of_node: Indexes) -> None:
+        self.of_node = of_node
+        order = np.argsort(of_node, kind="stable")
+        n = int(of_node.max()) + 1 if len(of_node) else 0
+        bounds = np.searchsorted(of_node[order], np.arange(n + 1))
+        self._members = [order[bounds[k] : bounds[k + 1]] for k in range(n)]
+        # One node of each: what holds of it by its domains holds of all.
+        self.firsts: Indexes = np.array([one[0] for one in self._members], dtype=np.intp)
+
+    def members_of(self, place: int) -> Places:
+        """Returns the nodes of the cell that a node is in."""
+        return self._members[self.of_node[place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +104,16 @@ class DomainTree:
             layer = self._layers[tier] = np.full(n_nodes, len(names), dtype=np.intp)
             of_tier = self.tiers[self.owners] == tier
             layer[self.places[of_tier]] = self.owners[of_tier]
+        cell = np.zeros(n_nodes, dtype=np.intp)
+        for tier in sorted(self._layers):
+            # A number for each pair of the cell so far and the domain of this tier.
+            pairs = cell * (len(names) + 1) + self._layers[tier]
+            cell = np.unique(pairs, return_inverse=True)[1].reshape(-1)
+        self.cells = Cells(cell)
+        # By domain: which domains are it or below it.
+        self._below = np.zeros((len(names), len(names)), dtype=np.bool_)
+        for index, lineage in enumerate(self.lineages):
+            self._below[list(lineage), index] = True
 
     @property
     def root_tier(self) -> int:
@@ -122,16 +149,20 @@ class DomainTree:
         """Whether the second domain is the first or below it."""
         return wide in self.lineages[narrow]
 
-    def common(self, first: int, second: int) -> int:
-        """Returns the lowest domain that both are, or are below."""
-        above = self.lineages[second]
-        return next(one for one in self.lineages[first] if one in above)
+    def common_tiers(self, index: int) -> Indexes:
+        """Returns for every domain the tier of the lowest one above it and the given one."""
+        found = np.full(len(self.names), self.root_tier, dtype=np.intp)
+        for above in reversed(self.lineages[index]):
+            found[self._below[above]] = self.tiers[above]
+        return found
+
+    def is_below(self, index: int) -> Mask:
+        """Returns which domains are the given one or below it."""
+        return self._below[index]
 
     def below(self, index: int) -> list[int]:
         """Returns the domain and all below it."""
-        found = [index]
-        for one in found:
-            found.extend(self._children[one])
+        found: list[int] = np.flatnonzero(self._below[index]).tolist()
         return found
 
     def children(self, index: int) -> tuple[int, ...]:
@@ -139,19 +170,13 @@ class DomainTree:
         return self._children[index]
 
     def holding(self, places: Iterable[int]) -> int:
-        """Returns the lowest domain that has all these nodes: the root if nothing smaller has.
-
-        Of several of the lowest tier it is the first by name.
-        """
-        wanted = sorted(set(places))
-        if not wanted:
-            return self.root
-        hits = np.isin(self.places, wanted)
-        n_hits = np.bincount(self.owners[hits], minlength=len(self.names))
-        holders = np.flatnonzero(n_hits == len(wanted))
-        if not len(holders):
-            return self.root  # a node that is only named by a pod
-        return int(holders[np.argmin(self.tiers[holders])])
+        """Returns the lowest domain that has all these nodes: the root if nothing smaller has."""
+        wanted = list(places)
+        for tier in sorted(self._layers):
+            at = self._layers[tier][wanted]
+            if len(at) and at[0] < len(self.names) and (at == at[0]).all():
+                return int(at[0])
+        return self.root  # also of a node that is only named by a pod
 
     def _upwards(self, index: int) -> Iterator[int]:
         while index != NO_DOMAIN:

@@ -15,7 +15,7 @@ import numpy as np
 from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
-from swell.scheduler.hooks import Hooks
+from swell.scheduler.hooks import GatheringScores, Hooks
 from swell.scheduler.model.domain_tree import DomainTree, Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
@@ -70,7 +70,9 @@ def open_network_topology(session: Session, option: PluginOption) -> Hooks:
     if not session.snapshot.hyper_nodes:
         return Hooks(offers_gradients=True)
     scores = _TopologyScores(session, arguments_of(option.arguments))
-    return Hooks(offers_gradients=True, domain_score=scores.of_domains, task_score=scores.of_nodes)
+    return Hooks(
+        offers_gradients=True, domain_score=scores.of_domains, gathering_score=scores.of_nodes
+    )
 
 
 class _TopologyScores:
@@ -93,6 +95,7 @@ class _TopologyScores:
         self._position = len(nodes.changes)
         self._used_at = self._used_by_node()
         self._used = self._tree.sums(self._used_at)
+        self._cells = self._tree.cells
         self._tiers = _FadingTiers(self._tree, arguments.fading)
 
     def of_domains(self, job: JobInfo, part: SubGroup | None) -> Vector:
@@ -112,7 +115,7 @@ class _TopologyScores:
         score = self._with_shares(score, self._counts(placed), len(tasks))
         return score * (_SCORE_MAX * self._arguments.weight)
 
-    def of_nodes(self, task: Task) -> Vector | None:
+    def of_nodes(self, task: Task) -> GatheringScores | None:
         """Returns the score of every node: by distance for a gang's pod, else by packing."""
         job = task.job
         if job is not None and job.is_constrained:
@@ -122,26 +125,32 @@ class _TopologyScores:
         if not self._arguments.scores_normal_pods:
             return None
         packing = self._packing(task.shape.request[self._rows])
-        return self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
+        of_cells = self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
+        return GatheringScores(of_cells[self._cells.of_node], self._cells)
 
-    def _by_distance(self, tasks: dict[str, Task]) -> Vector:
+    def _by_distance(self, tasks: dict[str, Task]) -> GatheringScores:
         """Scores nodes by how close they are to the pods of the gang that have nodes."""
-        tree = self._tree
+        tree, cells = self._tree, self._cells
+        leaves = tree.leaf[cells.firsts]
         held = self._domains.held_by(tasks.values())
         if held is None:
-            return np.zeros(len(tree.leaf))  # the first pod may be anywhere
+            # The first pod may be anywhere, and decides for the next.
+            nowhere = np.zeros(len(cells.of_node), dtype=np.bool_)
+            return GatheringScores(nowhere.astype(float), cells, nowhere)
         top, lowest = tree.root_tier, tree.lowest_tier
-        common = np.array([tree.common(one, held) for one in range(len(tree.names))])
-        span = top - lowest
-        score = (top - tree.tiers[common]) / span if span else np.ones(len(common))
-        score[held] = 1.0
-        score[tree.root] = 0.0  # nodes in no domain
+        score = np.ones(len(leaves))
+        if top > lowest:
+            score = (top - tree.common_tiers(held)[leaves]) / (top - lowest)
+        score[leaves == held] = 1.0
+        score[leaves == tree.root] = 0.0  # nodes in no domain
         placed = [task.node for task in tasks.values() if task.node != NOWHERE]
         counts = np.bincount(tree.leaf[placed], minlength=len(tree.names)).astype(float)
         counts[tree.root] = 0.0
-        # Only domains that are the narrowest of a node compete for the highest score.
-        of_nodes = self._with_shares(score[tree.leaf], counts[tree.leaf], len(tasks))
-        return of_nodes * (_SCORE_MAX * self._arguments.weight)
+        score = self._with_shares(score, counts[leaves], len(tasks))
+        score *= _SCORE_MAX * self._arguments.weight
+        # A pod elsewhere than in the held domain widens it, and all scores with it.
+        settled = tree.is_below(held)[leaves] & (leaves != tree.root)
+        return GatheringScores(score[cells.of_node], cells, settled[cells.of_node])
 
     def _with_shares(self, score: Vector, counts: Vector, n_tasks: int) -> Vector:
         """Adds to the highest scores the share of the pods that are in the domain already."""
@@ -203,10 +212,10 @@ class _FadingTiers:
             if at is None:
                 self._constant += weight  # no node is in a domain of this tier
             else:
-                self._layers.append((weight, at))
+                self._layers.append((weight, at[tree.cells.firsts]))
 
     def spread(self, packing: Vector) -> Vector:
-        """Returns the score of every node by the packing of its domains."""
+        """Returns the score of every cell by the packing of its domains."""
         # A node that is in no domain of a tier counts as in a full one there.
         padded = np.append(packing, 1.0)
         total = sum(weight * padded[at] for weight, at in self._layers) + self._constant
