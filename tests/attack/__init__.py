@@ -3,6 +3,7 @@
 - `harness`: the server, the other client, and what is measured of both.
 - `bystander`: the other client, a program of its own.
 - `payloads`: attacks by bodies, patches and queries.
+- `objects`: attacks by objects that are valid one by one: number, size, relations.
 - `definitions`: attacks by custom resource definitions, schemas, rules and columns.
 - `connections`: attacks by connections, headers and watches.
 - `catalogue`: all of them by name.

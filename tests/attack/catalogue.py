@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.attack import connections, definitions, payloads
+from tests.attack import connections, definitions, objects, payloads
 from tests.attack.harness import Attack, measure, target_server
 
 ATTACKS: Mapping[str, Attack] = {
     **payloads.ATTACKS,
+    **objects.ATTACKS,
     **definitions.ATTACKS,
     **connections.ATTACKS,
 }

@@ -14,6 +14,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from tests.contract.targets import embedded_server
 WAIT_S_MAX = 0.5  # on a machine with nothing else to do
 GROWTH_BYTES_MAX = 500 << 20
 # An answer that a real server gives, too: what is not implemented, and a version of the future.
+REFUSED = (OSError, http.client.HTTPException)
 ALLOWED_5XX = frozenset({501, 504})
 
 
@@ -38,6 +40,11 @@ class Target:
     raw: Raw
     codes: Counter[int] = field(default_factory=Counter)
     bad: list[str] = field(default_factory=list)
+    highest: int = 0  # resident bytes seen during the attack
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def ask(
         self,
@@ -56,6 +63,10 @@ class Target:
         if answer.code >= 500 and answer.code not in ALLOWED_5XX:
             self.bad.append(f"{answer.code} {method} {path[:80]} -> {answer.body[:200]!r}")
         return answer
+
+    def take_memory(self) -> None:
+        """Called by an attack while it holds something: the largest value counts."""
+        self.highest = max(self.highest, hostile.memory_bytes(self.pid))
 
     def connect(self) -> socket.socket:
         """A plain connection, on which TLS has not begun."""
@@ -113,28 +124,45 @@ def target_server(home: Path) -> Iterator[Target]:
 
 def measure(target: Target, name: str, attack: Attack) -> Harm:
     """Run an attack while the bystander works."""
-    target.codes, target.bad = Counter(), []
-    before = hostile.memory_bytes(target.process.pid)
-    highest = before
+    target.codes, target.bad, target.highest = Counter(), [], 0
+    before = hostile.memory_bytes(target.pid)
     with _bystander(target.home / "kubeconfig") as bystander:
         try:
             attack(target)
         finally:
             gc.collect()
         is_alive = target.process.poll() is None
-        highest = hostile.memory_bytes(target.process.pid) if is_alive else before
+        if is_alive:
+            target.take_memory()
         told = json.loads(bystander.communicate(timeout=60)[0].splitlines()[-1])
     is_alive = target.process.poll() is None
     return Harm(
         name=name,
         longest_s=told["longest_s"],
         median_s=told["median_s"],
-        growth_bytes=highest - before,
+        growth_bytes=max(target.highest, before) - before,
         is_alive=is_alive,
         failures=told["failures"],
         codes=dict(sorted(target.codes.items())),
         bad=target.bad[:5],
     )
+
+
+def at_once(target: Target, count: int, send: Callable[[Raw], object]) -> None:
+    """Do the same on many connections at the same time; what the server refuses is not counted."""
+
+    def one() -> None:
+        with Raw(target.home / "kubeconfig") as raw, contextlib.suppress(*REFUSED):
+            send(raw)
+
+    threads = [threading.Thread(target=one) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        target.take_memory()
+        threads[0].join(0.1)
+        threads = [thread for thread in threads if thread.is_alive()]
+    target.take_memory()
 
 
 @contextlib.contextmanager

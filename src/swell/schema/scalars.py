@@ -18,6 +18,7 @@ INT_OR_STRING = "x-kubernetes-int-or-string"
 INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 Errors: TypeAlias = list[FieldError]
+ENUM_SHOWN_MAX = 200  # values that the error about a wrong one lists
 # (value, its path, errors found)
 Test: TypeAlias = Callable[[object, Path, Errors], None]
 
@@ -78,10 +79,18 @@ def _only(kinds: type | tuple[type, ...], rule: Test) -> Test:
 
 
 def _enum_test(allowed: list[object]) -> Test:
+    # A set, because both the allowed values and those to be tested may be many.
+    plain = {item for item in allowed if not isinstance(item, dict | list)}
+    other = [item for item in allowed if isinstance(item, dict | list)]
+
     def test(value: object, path: Path, errors: Errors) -> None:
-        if value not in allowed:
-            shown = [item if isinstance(item, str) else json.dumps(item) for item in allowed]
-            errors.append(field_errors.not_supported(render(path), value, shown))
+        if value in other if isinstance(value, dict | list) else value in plain:
+            return
+        some = allowed[:ENUM_SHOWN_MAX]
+        shown = [item if isinstance(item, str) else json.dumps(item) for item in some]
+        if len(allowed) > ENUM_SHOWN_MAX:
+            shown.append(f"{len(allowed) - ENUM_SHOWN_MAX:,} more")
+        errors.append(field_errors.not_supported(render(path), value, shown))
 
     return test
 

@@ -2,6 +2,9 @@
 
 A value that is equal to the stored one is not checked (Kubernetes calls this ratcheting), so that
 a stricter schema never makes a stored object unwritable. Errors are collected, not raised.
+
+A schema of n alternatives is compared n times with every value, so that a small schema and a small
+object may need billions of comparisons: those of one object have a budget. Errors are bounded, too.
 """
 
 from __future__ import annotations
@@ -35,17 +38,77 @@ MISSING = _Missing()
 
 # (new value, old value or MISSING, path, errors found)
 Check: TypeAlias = Callable[[object, object, Path, Errors], None]
+_Check: TypeAlias = "Callable[[object, object, Path, _Found], None]"
+_JunctorTest: TypeAlias = "Callable[[object, Path, _Found], None]"
+
+# A step costs about a tenth of a microsecond, an alternative that does not fit several of them: the
+# 40,000 alternatives of one object take no longer than some tenths of a second.
+ALTERNATIVES_COST_MAX = 2_000_000
+ALTERNATIVE_COST = 50
+ITEM_COST = 5
+# Errors of one object beyond which the rest of it is not looked at. Fewer are listed.
+ERRORS_MAX = 2_000
+
+
+class AlternativesBudget:
+    """The comparisons with alternatives that are left for one object."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = ALTERNATIVES_COST_MAX
+
+    def spend(self, cost: int) -> None:
+        self.left -= cost
+        if self.left < 0:
+            raise AlternativesCostError
+
+
+class AlternativesCostError(Exception):
+    """The budget of one object is spent."""
+
+
+class _Found(list[FieldError]):
+    """The errors found in one object, or by one alternative for a part of it."""
+
+    __slots__ = ("budget", "is_alternative")
+
+    def __init__(self, budget: AlternativesBudget, *, is_alternative: bool = False) -> None:
+        super().__init__()
+        self.budget = budget
+        self.is_alternative = is_alternative
+
+    def visit(self, value: Sized) -> None:
+        """Called for every object and list that is checked item by item."""
+        if self.is_alternative:
+            self.budget.spend(ITEM_COST * len(value))
 
 
 def compile_values(schema: Body) -> Check:
+    """The check of a structural schema against a whole value."""
+    checked = _compile(schema)
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        found = _Found(AlternativesBudget())
+        try:
+            checked(value, old, path, found)
+        except AlternativesCostError:
+            detail = "too many comparisons with the alternatives of anyOf, oneOf, allOf and not"
+            found.append(field_errors.invalid(field_errors.NO_FIELD, "", detail))
+        errors.extend(found)
+
+    return check
+
+
+def _compile(schema: Body) -> _Check:
     """The check of a structural schema, or of a schema under anyOf, oneOf, allOf or not."""
     typed = type_test(schema)
-    tests = [*scalar_tests(schema), *_junctor_tests(schema)]
+    tests: list[Test | _JunctorTest] = [*scalar_tests(schema), *_junctor_tests(schema)]
     children = _object_check(schema), _list_check(schema)
     descend = [child for child in children if child is not None]
     nullable = bool(schema.get("nullable")) or typed is None
 
-    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+    def check(value: object, old: object, path: Path, errors: _Found) -> None:
         if old is not MISSING and value == old:
             return
         if value is None:
@@ -65,28 +128,31 @@ def compile_values(schema: Body) -> Check:
 # --- anyOf, oneOf, allOf, not --------------------------------------------------------------------
 
 
-def _junctor_tests(schema: Body) -> list[Test]:
-    tests: list[Test] = []
+def _junctor_tests(schema: Body) -> list[_JunctorTest]:
+    tests: list[_JunctorTest] = []
     if schema.get("anyOf") and not schema.get(INT_OR_STRING):
-        tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
+        tests.append(_any_of([_compile(part) for part in schema["anyOf"]]))
     elif schema.get("anyOf"):
         # With int-or-string, an anyOf of the two types alone repeats what the type test checks.
         parts = [part for part in schema["anyOf"] if set(part) - {"type"}]
         if parts:
-            tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
+            tests.append(_any_of([_compile(part) for part in schema["anyOf"]]))
     if schema.get("oneOf"):
-        tests.append(_one_of([compile_values(part) for part in schema["oneOf"]]))
+        tests.append(_one_of([_compile(part) for part in schema["oneOf"]]))
     if schema.get("allOf"):
-        tests.append(_all_of([compile_values(part) for part in schema["allOf"]]))
+        tests.append(_all_of([_compile(part) for part in schema["allOf"]]))
     if schema.get("not") is not None:
-        tests.append(_not(compile_values(schema["not"])))
+        tests.append(_not(_compile(schema["not"])))
     return tests
 
 
-def _errors_by_part(parts: list[Check], value: object, path: Path) -> list[Errors]:
+def _errors_by_part(
+    parts: list[_Check], value: object, path: Path, budget: AlternativesBudget
+) -> list[Errors]:
     results: list[Errors] = []
     for part in parts:
-        found: Errors = []
+        budget.spend(ALTERNATIVE_COST)
+        found = _Found(budget, is_alternative=True)
         part(value, MISSING, path, found)  # alternatives are not ratcheted
         results.append(found)
     return results
@@ -100,9 +166,9 @@ def _composite(path: Path, detail: str) -> FieldError:
     return field_errors.invalid(field_errors.NO_FIELD, "", f'"{render(path)}" {detail}')
 
 
-def _any_of(parts: list[Check]) -> Test:
-    def test(value: object, path: Path, errors: Errors) -> None:
-        results = _errors_by_part(parts, value, path)
+def _any_of(parts: list[_Check]) -> _JunctorTest:
+    def test(value: object, path: Path, errors: _Found) -> None:
+        results = _errors_by_part(parts, value, path, errors.budget)
         if all(results):
             errors.append(_composite(path, "must validate at least one schema (anyOf)"))
             # Only the alternative with the fewest errors is reported.
@@ -111,9 +177,9 @@ def _any_of(parts: list[Check]) -> Test:
     return test
 
 
-def _one_of(parts: list[Check]) -> Test:
-    def test(value: object, path: Path, errors: Errors) -> None:
-        results = _errors_by_part(parts, value, path)
+def _one_of(parts: list[_Check]) -> _JunctorTest:
+    def test(value: object, path: Path, errors: _Found) -> None:
+        results = _errors_by_part(parts, value, path, errors.budget)
         n_valid = sum(not found for found in results)
         if n_valid == 1:
             return
@@ -126,9 +192,9 @@ def _one_of(parts: list[Check]) -> Test:
     return test
 
 
-def _all_of(parts: list[Check]) -> Test:
-    def test(value: object, path: Path, errors: Errors) -> None:
-        results = _errors_by_part(parts, value, path)
+def _all_of(parts: list[_Check]) -> _JunctorTest:
+    def test(value: object, path: Path, errors: _Found) -> None:
+        results = _errors_by_part(parts, value, path, errors.budget)
         if any(results):
             errors.extend(error for found in results for error in found)
             errors.append(_composite(path, "must validate all the schemas (allOf)"))
@@ -136,9 +202,9 @@ def _all_of(parts: list[Check]) -> Test:
     return test
 
 
-def _not(part: Check) -> Test:
-    def test(value: object, path: Path, errors: Errors) -> None:
-        if not _errors_by_part([part], value, path)[0]:
+def _not(part: _Check) -> _JunctorTest:
+    def test(value: object, path: Path, errors: _Found) -> None:
+        if not _errors_by_part([part], value, path, errors.budget)[0]:
             errors.append(_composite(path, "must not validate the schema (not)"))
 
     return test
@@ -169,22 +235,25 @@ def _count_test(schema: Body, what: str) -> Callable[[Sized, Path, Errors], None
     return test
 
 
-def _object_check(schema: Body) -> Check | None:
+def _object_check(schema: Body) -> _Check | None:
     embedded = schema.get("x-kubernetes-embedded-resource")
     if not embedded and not any(keyword in schema for keyword in OBJECT_KEYWORDS):
         return None
-    fields = {name: compile_values(part) for name, part in schema.get("properties", {}).items()}
+    fields = {name: _compile(part) for name, part in schema.get("properties", {}).items()}
     additional = schema.get("additionalProperties")
-    other = compile_values(additional) if isinstance(additional, dict) else None
+    other = _compile(additional) if isinstance(additional, dict) else None
     required = [*schema.get("required", ()), *(("apiVersion", "kind") if embedded else ())]
     count = _count_test(schema, "Properties")
 
-    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+    def check(value: object, old: object, path: Path, errors: _Found) -> None:
         if type(value) is not dict:
             return
         count(value, path, errors)
+        errors.visit(value)
         before = old if type(old) is dict else {}
         for name, item in value.items():
+            if len(errors) > ERRORS_MAX:
+                return
             part = fields.get(name, other)
             if part is not None:
                 part(item, before.get(name, MISSING), (path, name), errors)
@@ -209,22 +278,25 @@ def _identity_test(value: Body, path: Path, errors: Errors) -> None:
         )
 
 
-def _list_check(schema: Body) -> Check | None:
+def _list_check(schema: Body) -> _Check | None:
     if not any(keyword in schema for keyword in LIST_KEYWORDS):
         return None
-    item_check = compile_values(schema["items"]) if isinstance(schema.get("items"), dict) else None
+    item_check = _compile(schema["items"]) if isinstance(schema.get("items"), dict) else None
     count = _count_test(schema, "Items")
     list_type, keys = schema.get(LIST_TYPE), schema.get(LIST_KEYS, [])
     unique = list_type == "set" or schema.get("uniqueItems")
 
-    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+    def check(value: object, old: object, path: Path, errors: _Found) -> None:
         if type(value) is not list:
             return
         count(value, path, errors)
         if item_check is not None:
             # Only items of a list map have a counterpart in the old list.
+            errors.visit(value)
             before = items_by_key(old, keys) if list_type == "map" else {}
             for index, item in enumerate(value):
+                if len(errors) > ERRORS_MAX:
+                    return
                 previous = before.get(item_key(item, keys), MISSING) if before else MISSING
                 item_check(item, previous, (path, index), errors)
         if unique:

@@ -2,14 +2,15 @@
 
 Verbs are synchronous, which makes them atomic: no other request runs between a check and the commit
 it allows. They raise `runtime.errors` with the Status that a real server would send. Callers that
-pass a result on to a client run the verb through `answer`, which waits until it is durable.
+pass a result on to a client run the verb through `answer`, which waits until it is durable. A large
+write goes through `answer_large`: checking it takes so long that other requests need their turn.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeAlias, TypeVar
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
@@ -32,12 +33,16 @@ from swell.cluster.embedded.verbs.requests import (
 )
 from swell.cluster.embedded.verbs.scaling import ScaleVerbs
 from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
-from swell.cluster.embedded.verbs.writing import NAMESPACES, WriteVerbs
+from swell.cluster.embedded.verbs.writing import NAMESPACES, PendingWrite, WriteVerbs
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Patch
 
 R = TypeVar("R")
+# Runs a decision outside the event loop.
+RunElsewhere: TypeAlias = Callable[[Callable[[], PendingWrite]], Awaitable[PendingWrite]]
 
+# Decisions about one large write that may be in vain because other clients write the same object.
+LARGE_TRIES_MAX = 3
 # As kube-apiserver creates them at its start.
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -95,7 +100,12 @@ class ApiServer:
         """POST of an object. The server may change the body, here and in `update`."""
         if kind.is_review:
             return self.reviews.answer(self._writes.review(kind, namespace, body, request), request)
-        return self._writes.create(kind, namespace, body, request)
+        return self._writes.commit(self.decide_create(kind, namespace, body, request)).stored
+
+    def decide_create(
+        self, kind: ServedKind, namespace: str, body: Body, request: RequestContext
+    ) -> PendingWrite:
+        return self._writes.decide_create(kind, namespace, body, request)
 
     def update(
         self,
@@ -109,7 +119,12 @@ class ApiServer:
         """PUT of the object, or of its `status` or `finalize` subresource."""
         if subresource == "scale":
             return Written(self._scales.update(kind, key, body, request))
-        return self._writes.update(kind, key, body, request, subresource)
+        return self._writes.commit(self.decide_update(kind, key, body, request, subresource))
+
+    def decide_update(
+        self, kind: ServedKind, key: Key, body: Body, request: RequestContext, subresource: str
+    ) -> PendingWrite:
+        return self._writes.decide_update(kind, key, body, request, subresource)
 
     def patch(
         self,
@@ -122,7 +137,12 @@ class ApiServer:
     ) -> Stored:
         if subresource == "scale":
             return self._scales.patch(kind, key, patch, request)
-        return self._writes.patch(kind, key, patch, request, subresource)
+        return self._writes.commit(self.decide_patch(kind, key, patch, request, subresource)).stored
+
+    def decide_patch(
+        self, kind: ServedKind, key: Key, patch: Patch, request: RequestContext, subresource: str
+    ) -> PendingWrite:
+        return self._writes.decide_patch(kind, key, patch, request, subresource)
 
     def delete(
         self, kind: ServedKind, key: Key, options: DeleteOptions, request: RequestContext
@@ -158,6 +178,21 @@ class ApiServer:
         """
         try:
             return verb()
+        finally:
+            await self.wait_durable(self.storage.version)
+
+    async def answer_large(self, decide: Callable[[], PendingWrite], run: RunElsewhere) -> Written:
+        """Decide a write elsewhere, in a thread that is, and commit it here.
+
+        The decision is made again when its object, or another that it depends on, has changed
+        meanwhile; after some tries here, where nothing can change.
+        """
+        try:
+            for _ in range(LARGE_TRIES_MAX):
+                write = await run(decide)
+                if self._writes.is_current(write):
+                    return self._writes.commit(write)
+            return self._writes.commit(decide())
         finally:
             await self.wait_durable(self.storage.version)
 

@@ -46,6 +46,7 @@ from swell.runtime.errors import MalformedError
 T = TypeVar("T")
 
 BOOKMARK_INTERVAL_S = 60.0  # as over HTTP
+EVENTS_AT_ONCE = 32  # handling one takes up to a millisecond
 _SUCCESS = Status(status="Success")
 
 
@@ -194,7 +195,11 @@ class InProcessCluster:
         end = None if timeout_s is None else clock.monotonic() + timeout_s
         while True:
             events = watch.poll()
-            for event in events:
+            for n, event in enumerate(events, 1):
+                # A caller handles each without waiting, so that requests would have to wait for
+                # all of them.
+                if n % EVENTS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if event.stored is None:
                     yield WatchEvent(event.type, None, str(event.version))
                 else:

@@ -71,6 +71,13 @@ class Stored:
             self._typed = decode(self.raw, struct)
         return self._typed
 
+    def forget_decoded(self) -> None:
+        """Keep the bytes alone: the log holds thousands of old states that hardly any reader needs.
+
+        Decoded, a large object takes ten times as much.
+        """
+        self._body = self._typed = None
+
     def at(self, version: int) -> Stored:
         """The same content under another version: the last state of a deleted object."""
         return Stored.of(self.copy(), version)

@@ -28,6 +28,10 @@ from swell.runtime.errors import ClusterError, error_for
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
+# Errors of one object that a Status lists, and their characters: an error may quote a long value.
+ERRORS_LISTED_MAX = 1_000
+ERRORS_BYTES_MAX = 512 << 10
+
 # --- The request itself -------------------------------------------------------------------------
 
 
@@ -85,6 +89,12 @@ def body_too_slow(limit_s: float) -> ClusterError:
 def too_many_values(limit: int) -> ClusterError:
     message = f"the body has more than {limit:,} values"
     return _refusal(413, "RequestEntityTooLarge", message)
+
+
+def too_many_large_bodies() -> ClusterError:
+    message = "too many large bodies are being handled at this time, please try again later"
+    details = StatusDetails(retry_after_seconds=1)
+    return _refusal(429, "TooManyRequests", message, details)
 
 
 def object_too_large(n_bytes: int, limit: int) -> ClusterError:
@@ -177,7 +187,11 @@ def subresource_conflict(
 
 
 def invalid(kind: str, group: str, name: str, errors: list[FieldError]) -> ClusterError:
-    """All field errors of one object. One error is printed bare, several in brackets."""
+    """The field errors of one object. One error is printed bare, several in brackets.
+
+    A body of wrong values could have a hundred thousand: only the first ones are listed.
+    """
+    errors = _listed(errors)
     causes = tuple(StatusCause(reason=e.reason, field=e.field, message=e.message) for e in errors)
     texts = [f"{e.field}: {e.message}" for e in errors]
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -187,6 +201,18 @@ def invalid(kind: str, group: str, name: str, errors: list[FieldError]) -> Clust
         f'{_qualified(kind, group)} "{name}" is invalid: {joined}',
         StatusDetails(name=name, group=group, kind=kind, causes=causes),
     )
+
+
+def _listed(errors: list[FieldError]) -> list[FieldError]:
+    listed: list[FieldError] = []
+    n_bytes = 0
+    for error in errors:
+        n_bytes += len(error.field) + len(error.message)
+        if listed and (len(listed) >= ERRORS_LISTED_MAX or n_bytes > ERRORS_BYTES_MAX):
+            detail = f"{len(errors) - len(listed):,} further errors are not listed"
+            return [*listed, field_errors.invalid(field_errors.NO_FIELD, "", detail)]
+        listed.append(error)
+    return listed
 
 
 def access_denied(plural: str, group: str, name: str, message: str) -> ClusterError:

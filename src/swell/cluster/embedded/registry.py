@@ -39,6 +39,7 @@ class WriteContext:
     metadata_errors: list[FieldError] = field(default_factory=list)  # found before the rules run
     identity: Identity = ADMIN
     access: AccessIndex | None = None  # decides what the identity may grant to others
+    collections_read: set[str] = field(default_factory=set)  # by `read` and `each`
 
 
 class KindRules(Protocol):

@@ -45,6 +45,9 @@ __all__ = [
 # many changes a client may be disconnected and still resume its watch.
 KEPT_COMMITS_MAX = 10_000
 KEPT_BYTES_MAX = 64 << 20
+# Watches that are woken in one turn of the event loop. Sending an event takes each a fraction of a
+# millisecond, so that a turn takes some milliseconds.
+WOKEN_AT_ONCE = 32
 # It begins as SQLite's own message does.
 DISK_FULL = "database or disk is full: objects can be deleted, but not created"
 
@@ -99,7 +102,9 @@ class _Collection:
     order: list[str] = field(default_factory=list)
     log: list[Commit] = field(default_factory=list)
     dropped: int = 0  # commits no longer in the log: position of log[0]
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    changed: int = 0  # the version of its newest commit, durable or not
+    # A dictionary, because each of thousands of watches may be cancelled at any time.
+    waiters: dict[asyncio.Future[None], None] = field(default_factory=dict)
 
     def put(self, address: str, key: Key, after: Stored | None) -> None:
         if after is not None:
@@ -111,10 +116,22 @@ class _Collection:
             del self.order[bisect_left(self.order, address)]
 
     def wake(self) -> None:
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        waiters, self.waiters = list(self.waiters), {}
+        _wake_slice(waiters)
+
+
+def _wake_slice(waiters: list[asyncio.Future[None]], start: int = 0) -> None:
+    """Wake some waiters now, and the others in later turns of the loop.
+
+    Each of them has an event to send. Were all woken in one turn, a thousand watches would keep
+    every other request waiting until the last one has sent it.
+    """
+    end = start + WOKEN_AT_ONCE
+    for waiter in waiters[start:end]:
+        if not waiter.done():
+            waiter.set_result(None)
+    if end < len(waiters):
+        waiters[end].get_loop().call_soon(_wake_slice, waiters, end)
 
 
 def _address(key: Key) -> str:
@@ -158,6 +175,16 @@ class Storage:
     def get(self, collection: str, key: Key) -> Stored | None:
         state = self._collection(collection).objects.get(_address(key))
         return state[1] if state else None
+
+    def values(self, collection: str) -> list[Stored]:
+        """All objects of a collection by key. Another thread may call this while commits go on."""
+        # One call of C, so that no commit comes in between.
+        found = list(self._collection(collection).objects.values())
+        return [stored for _, stored in sorted(found, key=lambda one: one[0])]
+
+    def changed(self, collection: str) -> int:
+        """The version of the newest commit of a collection since the start; 0 for none."""
+        return self._collection(collection).changed
 
     def count(self, collection: str) -> int:
         return len(self._collection(collection).objects)
@@ -235,6 +262,9 @@ class Storage:
         self.version = version
         state = self._collection(change.collection)
         state.put(_address(change.key), change.key, after)
+        state.changed = version
+        if change.before is not None:
+            change.before.forget_decoded()
         state.log.append(commit)
         self._keep(commit)
         # Hooks run before any watcher can see the commit, so their state is never behind.
@@ -381,14 +411,9 @@ class Cursor:
     async def wait(self) -> None:
         """Return when there may be something to take. It may also return without cause."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._state.waiters.append(waiter)
+        self._state.waiters[waiter] = None
         try:
             await waiter
         finally:
-            # A waiter that was woken is off the list already; a cancelled one must not stay there.
-            if not waiter.done() or waiter.cancelled():
-                self._forget(waiter)
-
-    def _forget(self, waiter: asyncio.Future[None]) -> None:
-        if waiter in self._state.waiters:
-            self._state.waiters.remove(waiter)
+            # One that was woken is no longer there; one that was cancelled must not stay.
+            self._state.waiters.pop(waiter, None)

@@ -8,6 +8,7 @@ from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.customresources.kinds import compile_versions
 from swell.cluster.embedded.customresources.rule_checks import rule_errors
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
@@ -330,4 +331,12 @@ def _change_errors(spec: Body, old: Body) -> Iterator[FieldError]:
         yield from fields.immutable(names.get("kind"), held.get("kind"), "spec.names.kind")
 
 
-DEFINITIONS = Behaviour(default=default, prepare=prepare, errors=errors)
+def errors_and_rules(new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
+    """The errors of a definition. The schemas of one without errors are compiled already."""
+    found = list(errors(new, old, context))
+    if not found:
+        compile_versions(new)
+    return found
+
+
+DEFINITIONS = Behaviour(default=default, prepare=prepare, errors=errors_and_rules)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import cast
 
+from swell.api import codec
 from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import definitions
@@ -35,6 +38,8 @@ BLOCKING = frozenset(
 _COLUMN_TEXT = "Custom resource definition column (in JSONPath format): "
 # A real server lists the verbs of custom kinds in this order.
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+# Compiled schemas that are kept beside those in use. Of the largest schema each takes some 20 MiB.
+COMPILED_MAX = 4
 NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of the object")
 
 
@@ -160,9 +165,40 @@ def _api_version(spec: Body, version: Body) -> str:
     return f"{spec['group']}/{version['name']}"
 
 
+def compile_versions(definition: Body) -> None:
+    """Compile the schemas of a valid definition that is about to be stored.
+
+    A large definition is checked in a thread, and served on the loop as soon as it is stored: what
+    was compiled here is found there.
+    """
+    for version in definition["spec"]["versions"]:
+        _rules_of(version)
+
+
 def _rules_of(version: Body) -> CustomRules:
     schema = version.get("schema", {}).get("openAPIV3Schema", {"type": "object"})
-    return CustomRules(schema, has_status="status" in version.get("subresources", {}))
+    return _compiled.rules(schema, has_status="status" in version.get("subresources", {}))
+
+
+class _CompiledRules:
+    """The rules that were compiled last, by their schema.
+
+    Rules have no state, so that versions and definitions with one schema may share them.
+    """
+
+    def __init__(self) -> None:
+        self._by_schema: OrderedDict[tuple[bytes, bool], CustomRules] = OrderedDict()
+
+    def rules(self, schema: Body, *, has_status: bool) -> CustomRules:
+        key = blake2b(codec.encode(schema)).digest(), has_status
+        found = self._by_schema.pop(key, None) or CustomRules(schema, has_status=has_status)
+        self._by_schema[key] = found
+        while len(self._by_schema) > COMPILED_MAX:
+            self._by_schema.popitem(last=False)
+        return found
+
+
+_compiled = _CompiledRules()
 
 
 def _kind(

@@ -19,6 +19,7 @@ import errno
 import resource
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +40,7 @@ SILENT_S_MAX = 30.0
 HEADERS_S_MAX = 30.0
 HANDSHAKE_S_MAX = 15.0
 ACCEPT_BACKOFF_S = 0.1
+TLS_BUFFER_BYTES = 64 << 10
 SWEEP_INTERVAL_S = 1.0
 # Errors of accept that pass when other descriptors or memory are given back.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -113,6 +115,7 @@ class Connections:
         self, listener: socket.socket, tls: ssl.SSLContext, new: Callable[[], RequestHandler]
     ) -> AsyncIterator[None]:
         """Accept connections in the background while this is entered."""
+        shrink_tls_buffers()
         listener.setblocking(False)
         tasks = [
             asyncio.ensure_future(self._accept(listener, tls, new)),
@@ -243,6 +246,15 @@ async def _has_data(accepted: socket.socket) -> bool:
     finally:
         loop.remove_reader(accepted)
     return bool(accepted.recv(1, socket.MSG_PEEK))
+
+
+def shrink_tls_buffers() -> None:
+    """Let every TLS connection of this process have a smaller buffer for what it receives.
+
+    asyncio's takes 256 KiB for each, so that a thousand watches would take a quarter of a gigabyte.
+    A TLS record has 16 KiB at most.
+    """
+    sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 def raise_descriptor_limit() -> None:

@@ -20,6 +20,7 @@ from swell.cluster.embedded.copies import backup_pieces
 from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
 from swell.cluster.embedded.http.authorization import impersonated, wanted_by
 from swell.cluster.embedded.http.options import is_true, parse_query
+from swell.cluster.embedded.http.payloads import PARSED_INLINE_BYTES_MAX, off_loop
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.routing import (
     JSON,
@@ -41,6 +42,7 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # One answer for all: a server that answers is healthy.
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _TOPS = frozenset({*_HEALTH, "", "api", "apis", "openapi", "version"})
+REWRITTEN_BYTES_MAX = 8 << 20
 # The path of a backup: the whole store, as `copies` writes it. It is not a path of Kubernetes.
 BACKUP = ("swell", "backup")
 # Documents of a router that knows methods; a real server gives the others for any method.
@@ -77,11 +79,16 @@ class Handler:
         accept = _accept(request)
         if "yaml" in accept and (response.status >= 400 or not _is_plain(request)):
             if encoding_of(accept, is_status=response.status >= 400) == YAML:
-                responses.to_yaml(response)
+                await rewritten(responses.to_yaml, response)
         elif "pretty" in request.query_string and is_true(
             parse_query(request.query_string), "pretty"
         ):
-            responses.prettify(response)
+            await rewritten(responses.prettify, response)
+        if responses.is_long(response):
+            body = responses.body_bytes(response)
+            pieces, headers = responses.slices(body), response.headers
+            headers.popall("Content-Length", None)
+            return await responses.stream(request, pieces, headers, STALL_S, response.status)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -243,6 +250,20 @@ class Handler:
 def _is_namespace_of(path: ResourcePath) -> bool:
     """Whether a path ends at a namespace below a group, where nothing is."""
     return bool(path.group and path.namespace and not path.plural)
+
+
+async def rewritten(
+    rewrite: Callable[[web.StreamResponse], None], response: web.StreamResponse
+) -> None:
+    """Rewrite an answer; a large one off the loop, because that takes about a second a megabyte.
+
+    The largest stay plain JSON, which is YAML, too.
+    """
+    n_bytes = len(responses.body_bytes(response))
+    if n_bytes <= PARSED_INLINE_BYTES_MAX:
+        rewrite(response)
+    elif n_bytes <= REWRITTEN_BYTES_MAX:
+        await off_loop(lambda: rewrite(response))
 
 
 def _version() -> Body:

@@ -14,6 +14,7 @@ from swell.api import codec
 from swell.api.meta import Body, Key, StatusDetails
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.access.attributes import Identity
+from swell.cluster.embedded.access.index import GROUP as RBAC
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
 from swell.cluster.embedded.http.bodies import (
@@ -28,7 +29,14 @@ from swell.cluster.embedded.http.logs import (
     with_container,
 )
 from swell.cluster.embedded.http.options import Query
-from swell.cluster.embedded.http.payloads import parsed, read_body
+from swell.cluster.embedded.http.payloads import (
+    BODY_BYTES_MAX,
+    PARSED_INLINE_BYTES_MAX,
+    LargeBodies,
+    off_loop,
+    parsed,
+    read_body,
+)
 from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
 from swell.cluster.embedded.http.protobuf import read_protobuf
 from swell.cluster.embedded.http.responses import Representation, representation_of
@@ -45,7 +53,7 @@ from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.requests import Deleted, RequestContext
+from swell.cluster.embedded.verbs.requests import Deleted, Page, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 
@@ -110,6 +118,7 @@ class Resources:
         self._api = api
         self._watches = watches
         self._logs = logs
+        self._large_bodies = LargeBodies()
 
     async def handle(
         self, http: web.BaseRequest, path: ResourcePath, query: Query, identity: Identity
@@ -126,13 +135,17 @@ class Resources:
         warnings = [kind.deprecation] if kind.deprecation else []
         request = ResourceRequest(http, kind, path, query, representation, identity, warnings)
         try:
-            if path.subresource:
-                return await self._subresource(request)
-            if path.name:
-                return await self._object(request)
-            return await self._collection(request)
+            async with self._large_bodies.room_for(http):
+                return await self._routed(request)
         except ClusterError as error:
             return responses.of_refusal(error, warnings)
+
+    async def _routed(self, request: ResourceRequest) -> web.StreamResponse:
+        if request.path.subresource:
+            return await self._subresource(request)
+        if request.path.name:
+            return await self._object(request)
+        return await self._collection(request)
 
     def _kind(self, path: ResourcePath) -> ServedKind:
         """The kind served at a path; 404 when the path does not fit the kind's scope or parts."""
@@ -211,7 +224,22 @@ class Resources:
     async def _list(self, request: ResourceRequest) -> web.StreamResponse:
         chosen = options.list_options(request.query, request.path.namespace)
         page = await self._api.answer(lambda: self._api.list(request.kind, chosen))
-        return responses.of_bytes(request.representation.page(page), 200, request.warnings)
+        return await self._page(request, page, request.warnings)
+
+    async def _page(
+        self, request: ResourceRequest, page: Page, warnings: list[str]
+    ) -> web.StreamResponse:
+        """A list: a small one at once, a large one in pieces or made off the loop."""
+        shown, n_bytes = request.representation, sum(len(stored.raw) for stored in page.items)
+        if n_bytes <= PARSED_INLINE_BYTES_MAX:
+            return responses.of_bytes(shown.page(page), 200, warnings)
+        if shown.form is Form.OBJECT:
+            if n_bytes > responses.STREAMED_BYTES_MIN and not _is_rewritten(request.http):
+                made = responses.headers(warnings)
+                pieces = shown.page_pieces(page)
+                return await responses.stream(request.http, pieces, made, self._watches.stall_s)
+            return responses.of_bytes(shown.page(page), 200, warnings)
+        return responses.of_bytes(await off_loop(lambda: shown.page(page)), 200, warnings)
 
     async def _watch(self, request: ResourceRequest) -> web.StreamResponse:
         if negotiate(request.http.headers.get("Accept", ""), routed=False).media == YAML:
@@ -232,21 +260,31 @@ class Resources:
     async def _create(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("CreateOptions")
         body = await _object_body(request, context)
-        namespace = request.path.namespace
-        stored = await self._api.answer(
-            lambda: self._api.create(request.kind, namespace, body, context)
-        )
+        kind, namespace = request.kind, request.path.namespace
+        if _is_large(request):
+            written = await self._api.answer_large(
+                lambda: self._api.decide_create(kind, namespace, _copy(body), context), off_loop
+            )
+            stored = written.stored
+        else:
+            stored = await self._api.answer(
+                lambda: self._api.create(kind, namespace, body, context)
+            )
         return responses.of_bytes(request.representation.object(stored), 201, context.warnings)
 
     async def _update(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("UpdateOptions")
         body = await _object_body(request, context)
-        subresource = request.path.subresource
-        written = await self._api.answer(
-            lambda: self._api.update(
-                request.kind, request.key, body, context, subresource=subresource
+        kind, key, subresource = request.kind, request.key, request.path.subresource
+        if _is_large(request):
+            written = await self._api.answer_large(
+                lambda: self._api.decide_update(kind, key, _copy(body), context, subresource),
+                off_loop,
             )
-        )
+        else:
+            written = await self._api.answer(
+                lambda: self._api.update(kind, key, body, context, subresource=subresource)
+            )
         updated = request.representation.object(written.stored)
         return responses.of_bytes(updated, 201 if written.created else 200, context.warnings)
 
@@ -256,15 +294,24 @@ class Resources:
         raw = await read_body(request.http)
         subresource = request.path.subresource
         # A missing object is noticed before a patch that is none.
-        await self._api.answer(lambda: self._api.get(request.kind, request.key))
+        current = await self._api.answer(lambda: self._api.get(request.kind, request.key))
         patch = Patch(kind, (read := await parsed(read_reported_json, raw)).value)
         if context.field_validation != "Ignore" and kind is not PatchKind.JSON:
             context.duplicates = read.duplicates
-        stored = await self._api.answer(
-            lambda: self._api.patch(
-                request.kind, request.key, patch, context, subresource=subresource
+        if _is_large(request, len(raw) + len(current.raw)):
+            written = await self._api.answer_large(
+                lambda: self._api.decide_patch(
+                    request.kind, request.key, patch, context, subresource
+                ),
+                off_loop,
             )
-        )
+            stored = written.stored
+        else:
+            stored = await self._api.answer(
+                lambda: self._api.patch(
+                    request.kind, request.key, patch, context, subresource=subresource
+                )
+            )
         return responses.of_bytes(request.representation.object(stored), 200, context.warnings)
 
     async def _delete(self, request: ResourceRequest) -> web.StreamResponse:
@@ -294,7 +341,7 @@ class Resources:
         page = await self._api.answer(
             lambda: self._api.delete_collection(request.kind, chosen, delete.options, context)
         )
-        return responses.of_bytes(request.representation.page(page), 200, context.warnings)
+        return await self._page(request, page, context.warnings)
 
     # -- subresources ------------------------------------------------------------------------
 
@@ -355,6 +402,11 @@ class Resources:
         return responses.of_bytes(found, 200, request.warnings)
 
 
+def _is_rewritten(http: web.BaseRequest) -> bool:
+    """Whether the answer becomes YAML or indented JSON, for which it is needed as a whole."""
+    return "yaml" in http.headers.get("Accept", "") or "pretty" in http.query_string
+
+
 def _is_bindings(path: ResourcePath) -> bool:
     """Whether a path is that of a namespace's bindings, which can be created only."""
     return (
@@ -367,12 +419,30 @@ def _is_bindings(path: ResourcePath) -> bool:
 # -- bodies ----------------------------------------------------------------------------------
 
 
+def _is_large(request: ResourceRequest, n_bytes: int | None = None) -> bool:
+    """Whether a write is to be decided off the loop; by the size of its body if none is given.
+
+    A Scale is small whatever its body holds. Objects that expire are removed by reads, and what an
+    identity may grant to others comes from an index of roles: only the loop may use either.
+    """
+    kind = request.kind
+    size = n_bytes if n_bytes is not None else request.http.content_length or BODY_BYTES_MAX
+    grants = kind.is_review or kind.group == RBAC or kind.create_on_update
+    is_simple = request.path.subresource != "scale" and not kind.ttl_s and not grants
+    return size > PARSED_INLINE_BYTES_MAX and is_simple
+
+
+def _copy(body: Body) -> Body:
+    """A body for one decision, which may change it: the next try needs it as it was sent."""
+    return codec.decode(codec.encode(body), dict)
+
+
 async def _object_body(request: ResourceRequest, context: RequestContext) -> Body:
     """An object sent as JSON, YAML or protobuf; duplicate fields are reported or refused."""
     media = _body_type(request)
     raw = await read_body(request.http)
     if media == PROTOBUF:
-        return read_protobuf(raw, request.type_meta)
+        return await parsed(lambda sent: read_protobuf(sent, request.type_meta), raw)
     if media in _YAML:
         body, found = await parsed(read_yaml, raw)
         _report_duplicates(found, context)

@@ -6,9 +6,10 @@ from bytes that are encoded already.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,6 +29,11 @@ from swell.runtime.errors import ClusterError
 
 WARNINGS_MAX = 32  # clients read a bounded number of headers
 WARNING_LENGTH_MAX = 256
+# An answer beyond this is sent in pieces of about the other size.
+STREAMED_BYTES_MIN = 1 << 20
+PIECE_BYTES = 256 << 10
+# Objects beyond this are decoded for every table anew.
+KEPT_DECODED_BYTES_MAX = 64 << 10
 INCLUDES = ("", "None", "Metadata", "Object")
 # Kubernetes' annotation on the bookmark that ends the initial events of a streamed list.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -101,33 +107,39 @@ class Representation:
     def _one(self, stored: Stored) -> bytes:
         if self.form is Form.TABLE:
             meta = {"resourceVersion": str(stored.version)}
-            return codec.encode(self._table([stored.body], meta))
+            return codec.encode(self._table([_body_of(stored)], meta))
         if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
-            return codec.encode(self._partial(stored.body))
+            return codec.encode(self._partial(_body_of(stored)))
         return stored.raw
 
     def page(self, page: Page) -> bytes:
         """A list, or a part of one."""
+        return b"".join(self.page_pieces(page))
+
+    def page_pieces(self, page: Page) -> Iterator[bytes]:
+        """The same in pieces of bounded size, as far as objects are passed on as bytes."""
         meta: Body = {"resourceVersion": str(page.version)}
         if page.continue_token:
             meta["continue"] = page.continue_token
         if page.remaining is not None:
             meta["remainingItemCount"] = page.remaining
         if self.form is Form.TABLE:
-            return codec.encode(self._table([stored.body for stored in page.items], meta))
+            yield codec.encode(self._table([_body_of(stored) for stored in page.items], meta))
+            return
         if self.form is Form.PARTIAL:
             raise not_acceptable()
         if self.form is Form.PARTIAL_LIST:
-            encoded = [codec.encode(self._partial(stored.body)) for stored in page.items]
-            return _list_bytes("PartialObjectMetadataList", self.meta_version, meta, encoded)
+            encoded = (codec.encode(self._partial(_body_of(stored))) for stored in page.items)
+            yield from _list_pieces("PartialObjectMetadataList", self.meta_version, meta, encoded)
+            return
         name = self.kind.list_kind or f"{self.kind.kind}List"
         if self.kind.custom:
             # The list of a custom kind is a plain map: nothing is left out for being empty.
             meta.setdefault("continue", "")
-            raws = [stored.raw for stored in page.items]
+            raws = (stored.raw for stored in page.items)
         else:
-            raws = [_without_type(stored, self.kind) for stored in page.items]
-        return _list_bytes(name, self.kind.api_version, meta, raws)
+            raws = (_without_type(stored, self.kind) for stored in page.items)
+        yield from _list_pieces(name, self.kind.api_version, meta, raws)
 
     def event(self, event: StoredEvent, *, first: bool) -> bytes:
         """One line of a watch. Only the table of the first event has column definitions."""
@@ -184,7 +196,7 @@ def to_yaml(response: web.StreamResponse) -> None:
     import yaml
 
     if isinstance(response, web.Response) and response.content_type == JSON:
-        value = codec.decode(_body_bytes(response), object)
+        value = codec.decode(body_bytes(response), object)
         # The dumper takes several frames a level. Where they do not suffice the text stays as it
         # is: JSON is YAML, too.
         with contextlib.suppress(RecursionError):
@@ -198,12 +210,19 @@ def to_yaml(response: web.StreamResponse) -> None:
 def prettify(response: web.StreamResponse) -> None:
     """Indent a JSON answer for people to read; a stream stays as it is."""
     if isinstance(response, web.Response) and response.content_type == JSON:
-        value = json.loads(_body_bytes(response))
+        value = json.loads(body_bytes(response))
         response.body = json.dumps(value, indent=2, ensure_ascii=False).encode()
 
 
-def _body_bytes(response: web.Response) -> bytes:
-    return response.body if isinstance(response.body, bytes) else b"null"
+def body_bytes(response: web.StreamResponse) -> bytes:
+    """The body of an answer that is not sent yet; `null` of one without, or of a stream."""
+    body = response.body if isinstance(response, web.Response) else None
+    return body if isinstance(body, bytes) else b"null"
+
+
+def is_long(response: web.StreamResponse) -> bool:
+    """Whether an answer is to be sent in pieces; a stream has been sent already."""
+    return not response.prepared and len(body_bytes(response)) > STREAMED_BYTES_MIN
 
 
 def _without_type(stored: Stored, kind: ServedKind) -> bytes:
@@ -223,10 +242,56 @@ def _type_heads(api_version: str, kind: str) -> tuple[bytes, bytes]:
     return b"{" + one + other, b"{" + other + one
 
 
-def _list_bytes(kind: str, api_version: str, meta: Body, items: Iterable[bytes]) -> bytes:
+def _body_of(stored: Stored) -> Body:
+    """The object as data. That of a large one is not kept: a list of them would stay in memory."""
+    return stored.body if len(stored.raw) <= KEPT_DECODED_BYTES_MAX else stored.copy()
+
+
+def _list_pieces(
+    kind: str, api_version: str, meta: Body, items: Iterable[bytes]
+) -> Iterator[bytes]:
     """A list of objects that are encoded already."""
     head = codec.encode({"kind": kind, "apiVersion": api_version, "metadata": meta})
-    return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
+    batch, size, comma = [head[:-1], b',"items":['], 0, b""
+    for item in items:
+        batch += (comma, item)
+        size, comma = size + len(item), b","
+        if size > PIECE_BYTES:
+            yield b"".join(batch)
+            batch, size = [], 0
+    yield b"".join((*batch, b"]}"))
+
+
+async def stream(
+    request: web.BaseRequest,
+    pieces: Iterable[bytes],
+    headers: CIMultiDict[str],
+    limit_s: float,
+    code: int = 200,
+) -> web.StreamResponse:
+    """Send a large answer piece by piece, no faster than its client reads.
+
+    Other requests have their turn between two pieces, and a client that reads slowly holds one of
+    them. One that reads nothing for so long is disconnected.
+    """
+    response = web.StreamResponse(status=code, headers=headers)
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    try:
+        for piece in pieces:
+            async with asyncio.timeout(limit_s):
+                await response.write(piece)
+        await response.write_eof()
+    except TimeoutError:
+        # The client reads nothing, so an orderly end would wait for it, too.
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+def slices(body: bytes) -> Iterator[bytes]:
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
 
 
 def _quotable(text: str) -> str:

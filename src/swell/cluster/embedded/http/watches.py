@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
 from swell.api import codec
 from swell.cluster.embedded.http import responses
 from swell.cluster.embedded.http.responses import Representation, event_line
+from swell.cluster.embedded.http.routing import Form
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.verbs.requests import StoredEvent
 from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
 from swell.runtime.clock import Clock
@@ -27,6 +31,9 @@ STALL_S = 20.0  # a client that reads nothing for so long is gone or stuck
 # come back at once.
 LIFE_S = (1800.0, 3600.0)
 BATCH_BYTES = 256 << 10
+# Encoded events that other watches may send, too: they read the log at nearly the same pace.
+SHARED_LINES_MAX = 256
+SHARED_BYTES_MAX = 4 << 20
 
 
 class Watches:
@@ -38,6 +45,7 @@ class Watches:
         self.stall_s = stall_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._shared = SharedLines()
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -97,7 +105,7 @@ class Watches:
                 await self._write(stream, [event_line("ERROR", status)])
                 return
             if events:
-                await self._write(stream, stream.lines(events))
+                await self._write(stream, self._lines(stream, events))
                 continue
             left_s = end - self._clock.monotonic()
             if left_s <= 0:
@@ -109,7 +117,14 @@ class Watches:
                 # No bookmark when the wait ended because the watch does.
                 if stream.bookmarks and left_s > BOOKMARK_INTERVAL_S:
                     mark = StoredEvent(EventType.BOOKMARK, None, stream.watch.version)
-                    await self._write(stream, stream.lines([mark]))
+                    await self._write(stream, self._lines(stream, [mark]))
+
+    def _lines(self, stream: _Stream, events: Iterable[StoredEvent]) -> Iterable[bytes]:
+        # Whole seconds: the ages in a table have no finer unit, and watches share its lines.
+        shown = replace(stream.representation, now=float(int(self._clock.now())))
+        for event in events:
+            yield self._shared.line(shown, event, first=stream.is_first)
+            stream.is_first = False
 
     async def _write(self, stream: _Stream, lines: Iterable[bytes]) -> None:
         """Send lines in batches; TimeoutError when the client does not read them."""
@@ -129,26 +144,46 @@ class Watches:
             await stream.response.write(batch)
 
 
+@dataclass(slots=True)
 class _Stream:
     """One watch, its client, and the representation of its events."""
 
-    def __init__(
-        self,
-        request: web.BaseRequest,
-        response: web.StreamResponse,
-        watch: Watch | FailedWatch,
-        representation: Representation,
-        bookmarks: bool,
-    ) -> None:
-        self.request = request
-        self.response = response
-        self.watch = watch
-        self.bookmarks = bookmarks
-        self._representation = representation
-        self._first = True
+    request: web.BaseRequest
+    response: web.StreamResponse
+    watch: Watch | FailedWatch
+    representation: Representation
+    bookmarks: bool
+    is_first: bool = True
 
-    def lines(self, events: Iterable[StoredEvent]) -> Iterable[bytes]:
-        for event in events:
-            line = self._representation.event(event, first=self._first)
-            self._first = False
-            yield line
+
+class SharedLines:
+    """The events that were encoded last, so that watches of one form encode each of them once.
+
+    A commit has a version of its own, so that version, type and form tell one line from another.
+    Kinds are told apart as objects, because a changed definition has new columns under the old
+    name; a line keeps its kind alive, so that no other gets its identity.
+    """
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[tuple[object, ...], tuple[ServedKind, bytes]] = OrderedDict()
+        self._n_bytes = 0
+
+    def line(self, shown: Representation, event: StoredEvent, *, first: bool) -> bytes:
+        if event.stored is None:  # a bookmark, which belongs to one watch
+            return shown.event(event, first=first)
+        form = (shown.form, shown.include, shown.meta_version)
+        dated = (shown.now, first) if shown.form is Form.TABLE else ()
+        key = (id(shown.kind), event.version, event.type, form, dated, event.stored.version)
+        found = self._lines.get(key)
+        if found is not None:
+            return found[1]
+        line = shown.event(event, first=first)
+        self._keep(key, shown.kind, line)
+        return line
+
+    def _keep(self, key: tuple[object, ...], kind: ServedKind, line: bytes) -> None:
+        self._lines[key] = (kind, line)
+        self._n_bytes += len(line)
+        while len(self._lines) > SHARED_LINES_MAX or self._n_bytes > SHARED_BYTES_MAX:
+            _, (_, oldest) = self._lines.popitem(last=False)
+            self._n_bytes -= len(oldest)

@@ -85,16 +85,18 @@ class ServerCore:
             error = not_supported("fieldValidation", request.field_validation, VALIDATION_LEVELS)
             options = f"{verb.capitalize()}Options"
             raise refusals.invalid(options, "meta.k8s.io", "", [error])
+        reads = _StoreReads(self.storage, set())
         return WriteContext(
             verb=verb,
             now=self.clock.now(),
-            read=self._read,
+            read=reads.read,
             subresource=subresource,
             field_validation=request.field_validation,
             warnings=request.warnings,
             actor=request.actor,
             dry_run=request.dry_run,
-            each=self._each,
+            each=reads.each,
+            collections_read=reads.collections,
             identity=request.identity,
             access=self.access,
         )
@@ -165,12 +167,22 @@ class ServerCore:
         for key, stored in self.storage.list(kind.collection).items:
             self._expiries.append(_Expiry(at, kind.collection, key, stored.version))
 
-    def _each(self, collection: str) -> Iterator[Body]:
-        return (stored.body for _, stored in self.storage.list(collection).items)
 
-    def _read(self, collection: str, key: Key) -> Body | None:
+@dataclass(slots=True, eq=False)
+class _StoreReads:
+    """Reads other objects for the rules of a kind, and notes in which collections."""
+
+    storage: Storage
+    collections: set[str]
+
+    def read(self, collection: str, key: Key) -> Body | None:
+        self.collections.add(collection)
         stored = self.storage.get(collection, key)
         return stored.body if stored else None
+
+    def each(self, collection: str) -> Iterator[Body]:
+        self.collections.add(collection)
+        return (stored.body for stored in self.storage.values(collection))
 
 
 def refuse_invalid(kind: ServedKind, name: str, errors: list[FieldError]) -> None:

@@ -50,7 +50,8 @@ class ScaleVerbs:
         version = (scale.get("metadata") or {}).get("resourceVersion")
         body["metadata"]["resourceVersion"] = version or body["metadata"]["resourceVersion"]
         _put(body, _paths(kind).spec_replicas, replicas)
-        return _scale_of(kind, self._writes.update(kind, key, body, request).stored)
+        write = self._writes.decide_update(kind, key, body, request)
+        return _scale_of(kind, self._writes.commit(write).stored)
 
 
 def _check_scale(scale: Body, key: Key, verb: str, request: RequestContext) -> None:

@@ -6,11 +6,16 @@ Rules of single kinds are behind `KindRules`; deletion is in `deleting`. Every w
             -> `prepare` -> generation -> all field errors at once -> commit
 
 An update that removes the last finalizer of a deleted object removes the object instead.
+
+Everything before the commit is a decision, which changes nothing. Small writes are decided and
+committed at once. A large one may be decided in another thread, so that other requests are answered
+meanwhile; it is committed if nothing that it was decided on has changed since (`is_current`).
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from swell.api.codec import encode
@@ -46,15 +51,63 @@ class _Current(NamedTuple):
     body: Body
 
 
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write that is decided and not committed yet.
+
+    Without a body there is nothing to write. `before` is None for an object to be created.
+    """
+
+    kind: ServedKind
+    key: Key
+    before: Stored | None
+    body: Body | None
+    context: WriteContext
+    decided_at: int  # the version of the store
+    removes: bool = False  # the last finalizer of a deleted object is gone
+
+    @property
+    def creates(self) -> bool:
+        return self.before is None
+
+
 class WriteVerbs:
     """The verbs create, update and patch."""
 
     def __init__(self, core: ServerCore) -> None:
         self._core = core
 
-    def create(
+    def commit(self, write: PendingWrite) -> Written:
+        """Carry out what has been decided. The caller must not use its body afterwards."""
+        kind, key, before = write.kind, write.key, write.before
+        if write.body is not None and not write.removes:
+            stored = self._core.put(kind, key, before, write.body, write.context)
+            return Written(stored, created=before is None)
+        if before is None:
+            raise AssertionError("a decision to create has a body and removes nothing")
+        if write.body is None:  # an update without a change makes no new version
+            return Written(self._core.as_served(kind, before))
+        version = self._core.remove(kind, key, before, write.context)
+        # The result is still the updated object.
+        return Written(Stored.of(write.body, version))
+
+    def is_current(self, write: PendingWrite) -> bool:
+        """Whether a decision of an earlier moment would be the same now."""
+        core, kind = self._core, write.kind
+        read = set(write.context.collections_read)
+        if kind.namespaced and write.creates:
+            read.add(NAMESPACES)
+        return (
+            core.storage.get(kind.collection, write.key) is write.before
+            and core.registry.find(kind.group, kind.version, kind.plural) is kind
+            and all(core.storage.changed(one) <= write.decided_at for one in read)
+        )
+
+    # -- decisions ---------------------------------------------------------------------------
+
+    def decide_create(
         self, kind: ServedKind, namespace: str, body: Body, request: RequestContext
-    ) -> Stored:
+    ) -> PendingWrite:
         context = self._core.context("create", request)
         body = self._shaped(kind, body, context)
         return self._create(kind, namespace, body, context)
@@ -66,9 +119,9 @@ class WriteVerbs:
             _set_namespace(kind, namespace, body["metadata"])
         return body
 
-    def update(
+    def decide_update(
         self, kind: ServedKind, key: Key, body: Body, request: RequestContext, subresource: str = ""
-    ) -> Written:
+    ) -> PendingWrite:
         context = self._core.context("update", request, subresource)
         new = self._shaped(kind, body, context)
         metadata = new["metadata"]
@@ -82,20 +135,20 @@ class WriteVerbs:
                 raise refusals.conflict(kind, key.name, "Precondition failed: there is no object")
             metadata.pop("resourceVersion", None)
             self._core.check_creation(kind, key, context)
-            return Written(self._create(kind, key.namespace, new, context), created=True)
+            return self._create(kind, key.namespace, new, context)
         if metadata.get("uid") not in {None, "", stored.uid}:
             uids = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
             raise refusals.conflict(kind, key.name, f"Precondition failed: {uids}")
-        return Written(self._replace(kind, key, self._current(kind, stored), new, context))
+        return self._replace(kind, key, self._current(kind, stored), new, context)
 
-    def patch(
+    def decide_patch(
         self,
         kind: ServedKind,
         key: Key,
         patch: Patch,
         request: RequestContext,
         subresource: str = "",
-    ) -> Stored:
+    ) -> PendingWrite:
         context = self._core.context("patch", request, subresource)
         stored = self._core.require(kind, key)
         current = self._current(kind, stored)
@@ -136,7 +189,8 @@ class WriteVerbs:
 
     def _create(
         self, kind: ServedKind, namespace: str, body: Body, context: WriteContext
-    ) -> Stored:
+    ) -> PendingWrite:
+        decided_at = self._core.storage.version
         metadata = body["metadata"]
         _set_namespace(kind, namespace, metadata)
         version = metadata.get("resourceVersion") or "0"
@@ -157,14 +211,15 @@ class WriteVerbs:
         refuse_invalid(kind, key.name, own if late else errors + own)
         if self._core.find(kind, key) is not None:
             raise refusals.already_exists(kind, key.name)
-        return self._core.put(kind, key, None, body, context)
+        return PendingWrite(kind, key, None, body, context, decided_at)
 
     def _current(self, kind: ServedKind, stored: Stored) -> _Current:
         return _Current(stored, self._core.as_served(kind, stored).copy())
 
     def _replace(
         self, kind: ServedKind, key: Key, current: _Current, new: Body, context: WriteContext
-    ) -> Stored:
+    ) -> PendingWrite:
+        decided_at = self._core.storage.version
         stored, old = current
         self._check_version(kind, key, stored, new["metadata"])
         _set_namespace(kind, key.namespace, new["metadata"])
@@ -177,18 +232,9 @@ class WriteVerbs:
         errors = metadata_errors(kind, metadata, old["metadata"])
         context.metadata_errors.extend(errors)
         refuse_invalid(kind, key.name, errors + kind.rules.validate(new, old, context))
-        if ends_deletion(kind, new, old):
-            return self._finish_deletion(kind, key, stored, new, context)
-        if new == old:  # an update without a change makes no new version
-            return self._core.as_served(kind, stored)
-        return self._core.put(kind, key, stored, new, context)
-
-    def _finish_deletion(
-        self, kind: ServedKind, key: Key, stored: Stored, new: Body, context: WriteContext
-    ) -> Stored:
-        """Remove an object whose last finalizer is gone; the result is still the updated object."""
-        version = self._core.remove(kind, key, stored, context)
-        return Stored.of(new, version)
+        removes = ends_deletion(kind, new, old)
+        body = None if new == old and not removes else new
+        return PendingWrite(kind, key, stored, body, context, decided_at, removes)
 
     def _check_version(self, kind: ServedKind, key: Key, stored: Stored, metadata: Body) -> None:
         given = metadata.get("resourceVersion") or "0"
