@@ -66,8 +66,12 @@ class EventOptions:
     # Different texts of one reason about one object that are events of their own. Of further ones
     # the latest is written every `series_s`, and counts those that it stands for.
     texts_max: int = 10
-    # Series remembered; beyond that the one that was quiet longest is forgotten.
+    # Series held, written or not; beyond that new ones are dropped.
     series_max: int = 16384
+    # Series that are remembered once they are written; of more, those that were quiet longest are
+    # forgotten, and their text would be a new event. Kubernetes' own recorder remembers as many,
+    # and each takes a kilobyte and a half, in every controller.
+    written_max: int = 4096
     write_s: float = 10.0
     retries_max: int = 3
 
@@ -309,14 +313,13 @@ class EventRecorder:
         return now_us
 
     def _has_room(self) -> bool:
-        """Whether one more series can be remembered. The one that was quiet longest may go."""
-        if len(self._series) < self._options.series_max:
-            return True
-        subject, series = next(iter(self._series.items()))
-        if series.n_counted > series.n_written:
-            return False
-        del self._series[subject]
-        self._remember(subject, -1)
+        """Whether one more series can be held. Those that were quiet longest go if written."""
+        while len(self._series) >= min(self._options.written_max, self._options.series_max):
+            subject, series = next(iter(self._series.items()))
+            if series.n_counted > series.n_written:
+                return len(self._series) < self._options.series_max
+            del self._series[subject]
+            self._remember(subject, -1)
         return True
 
     def _remember(self, subject: _Subject, n: int) -> None:

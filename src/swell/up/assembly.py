@@ -110,8 +110,8 @@ async def _run(
             parts.add(machine, options, announce)
             async with listening(
                 api, home, clock=clock, rng=rng, port=options.port, logs=parts.logs
-            ):
-                with watch_loop():
+            ) as served:
+                with watch_loop(served.metrics):
                     await parts.run()
     finally:
         await durable.close()

@@ -325,6 +325,24 @@ def test_memory_is_bounded_and_drops_are_counted() -> None:
     play(story)
 
 
+def test_written_series_are_forgotten_before_those_that_wait() -> None:
+    """A burst may be large; what is written of it does not stay in memory."""
+
+    async def story(world: World) -> None:
+        recording = recorder(world, world.line(), series_max=300, written_max=50)
+        for n in range(250):
+            recording.record(happening(name=f"t{n}"))
+        assert len(recording._series) == 250
+        await recording.flush(within_s=60)
+        recording.record(happening(name="next"))
+
+        assert recording.n_dropped == 0
+        assert len(recording._series) == 50
+        assert len(await events(world)) == 250
+
+    play(story)
+
+
 def test_lost_answer_makes_no_second_event() -> None:
     """The name is the same in every attempt, and the count is that of all happenings."""
 

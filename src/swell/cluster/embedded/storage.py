@@ -176,6 +176,16 @@ class Storage:
         state = self._collection(collection).objects.get(_address(key))
         return state[1] if state else None
 
+    @property
+    def n_kept(self) -> int:
+        """The commits in the log."""
+        return len(self._kept)
+
+    @property
+    def n_kept_bytes(self) -> int:
+        """The bytes that only the log keeps."""
+        return self._kept_bytes
+
     def values(self, collection: str) -> list[Stored]:
         """All objects of a collection by key. Another thread may call this while commits go on."""
         # One call of C, so that no commit comes in between.

@@ -18,6 +18,7 @@
 - `tables`: the tables that kubectl prints.
 - `watches`: watches as streams of lines.
 - `logs`: the logs of pods, fetched from node agents.
+- `metrics`: figures of the running server.
 - `discovery`: the documents that list what is served.
 - `openapi`: the documents that describe it.
 - `openapi2`: the same in version 2, for what kubectl still reads there.

@@ -19,6 +19,7 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.copies import backup_pieces
 from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
 from swell.cluster.embedded.http.authorization import impersonated, wanted_by
+from swell.cluster.embedded.http.metrics import METRICS, ServerMetrics
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.payloads import PARSED_INLINE_BYTES_MAX, off_loop
 from swell.cluster.embedded.http.resources import Resources
@@ -41,17 +42,19 @@ KUBERNETES = "v1.36.3"  # the version whose behaviour this server has
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # One answer for all: a server that answers is healthy.
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
-_TOPS = frozenset({*_HEALTH, "", "api", "apis", "openapi", "version"})
+_TOPS = frozenset({*_HEALTH, "", "api", "apis", METRICS, "openapi", "version"})
 REWRITTEN_BYTES_MAX = 8 << 20
 # The path of a backup: the whole store, as `copies` writes it. It is not a path of Kubernetes.
 BACKUP = ("swell", "backup")
 # Documents of a router that knows methods; a real server gives the others for any method.
-_GET_ONLY = frozenset({"api", "version"})
+_GET_ONLY = frozenset({"api", METRICS, "version"})
 _DISCOVERY_FORMS = frozenset({Form.OBJECT, Form.DISCOVERY})
 _OBJECT_ONLY = frozenset({Form.OBJECT})
 # Accept headers of the OpenAPI documents; a real server compares these letter by letter.
 _JSON_RANGES = frozenset({"", "*", "*/*", "application/*", JSON})
 _TEXT = "text/plain; charset=utf-8"  # the type Go guesses for the index of schemas
+# Prometheus' type of its text format.
+_METRICS_HEADERS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 _DISCOVERY_TYPE = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -65,8 +68,11 @@ class Handler:
         tokens: Tokens,
         port: int,
         on_authenticated: Callable[[web.BaseRequest], None],
+        *,
+        metrics: ServerMetrics,
     ) -> None:
         self._api = api
+        self._metrics = metrics
         self._on_authenticated = on_authenticated
         self._resources = resources
         self._tokens = tokens
@@ -152,14 +158,9 @@ class Handler:
         self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None
     ) -> web.Response:
         """The paths that are no resource: health, version, discovery, schemas."""
-        top = segments[0]
-        if top in _HEALTH and len(segments) == 1:
-            return responses.of_text("ok")
-        if top == "version" and len(segments) == 1:
-            if not {"", "*/*", JSON} & _media_types(request):
-                raise refusals.not_acceptable()
-            return responses.of_body(_version())
-        if top in {"api", "apis"}:
+        if len(segments) == 1 and (own := self._own_document(request, segments[0])) is not None:
+            return own
+        if segments[0] in {"api", "apis"}:
             return self._discovery(request, segments, resource)
         if segments[:2] == ("openapi", "v3"):
             path = "/".join(segments[2:])
@@ -174,6 +175,18 @@ class Handler:
         if segments == ("",):
             return responses.of_body({"paths": ["/api", "/apis", "/healthz", "/openapi/v3"]})
         return responses.of_text("404 page not found\n", 404)
+
+    def _own_document(self, request: web.BaseRequest, top: str) -> web.Response | None:
+        """The documents about the server itself; None when a path is of another."""
+        if top in _HEALTH:
+            return responses.of_text("ok")
+        if top == METRICS:
+            return web.Response(text=self._metrics.exposition(), headers=_METRICS_HEADERS)
+        if top != "version":
+            return None
+        if not {"", "*/*", JSON} & _media_types(request):
+            raise refusals.not_acceptable()
+        return responses.of_body(_version())
 
     def _discovery(
         self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None

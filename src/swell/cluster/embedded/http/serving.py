@@ -28,6 +28,7 @@ from swell.cluster.embedded.http.connections import (
 )
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
+from swell.cluster.embedded.http.metrics import ServerMetrics
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S, Watches
@@ -48,6 +49,7 @@ class Served:
     port: int
     kubeconfig: Path
     watches: Watches
+    metrics: ServerMetrics
 
 
 def serve(
@@ -88,7 +90,7 @@ async def _serve_until_stopped(
         async with listening(api, folder, clock=clock, rng=rng, port=port, logs=logs) as served:
             if on_ready is not None:
                 on_ready(served)
-            with watch_loop():
+            with watch_loop(served.metrics):
                 await manager.run(handle_signals=True)
     finally:
         await durable.close()
@@ -163,9 +165,9 @@ async def listening(
     bound = int(listener.getsockname()[1])
     watches = Watches(clock, rng, stall_s)
     connections = Connections(clock)
-    handler = Handler(
-        api, Resources(api, watches, logs or NoLogs()), tokens, bound, connections.authenticated
-    )
+    metrics = ServerMetrics(api.storage, connections, watches)
+    resources = Resources(api, watches, logs or NoLogs())
+    handler = Handler(api, resources, tokens, bound, connections.authenticated, metrics=metrics)
     server = _Server(
         connections.watching(handler.handle),
         connections,
@@ -183,7 +185,7 @@ async def listening(
             # Clients that find a kubeconfig may rely on the system's objects.
             await api.wait_durable(api.storage.version)
             credentials.write_kubeconfig(files, bound)
-            yield Served(api, bound, files.kubeconfig, watches)
+            yield Served(api, bound, files.kubeconfig, watches, metrics)
         finally:
             watches.close()
             await runner.cleanup()
