@@ -51,4 +51,8 @@ def comparable(code: int, raw: bytes) -> Json:
             item.get("metadata", {}).pop(name, None)
     details = found.get("details") or {}
     details.pop("uid", None)
+    # A real server lists the rules of a user in any order.
+    for rules in (found.get("status") if isinstance(found.get("status"), dict) else {}).values():
+        if isinstance(rules, list):
+            rules.sort(key=lambda rule: json.dumps(rule, sort_keys=True))
     return dict(found)

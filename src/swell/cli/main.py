@@ -55,6 +55,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("backup", "swell.cli.cluster.store:backup", "Copy what the embedded cluster has stored."),
     ("restore", "swell.cli.cluster.store:restore", "Put such a copy back."),
     ("check", "swell.cli.cluster.store:check", "Read the whole store and tell what is wrong."),
+    ("user", "swell.cli.cluster.users:app", "Let others in, with rights and tokens that expire."),
+    ("rotate", "swell.cli.cluster.rotation:app", "Replace the cluster's token or certificate."),
     ("validate", "swell.cli.manifests:validate", "Check manifests, without a cluster."),
     ("render", "swell.cli.manifests:render", "Print jobs with their defaults filled in."),
     ("crds", "swell.cli.manifests:crds", "Print our CustomResourceDefinitions."),

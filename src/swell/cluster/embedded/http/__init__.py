@@ -6,7 +6,10 @@
 - `credentials`: certificate, token, port and kubeconfig.
 - `users`: the users of the folder, with digests of their tokens.
 - `tokens`: the identity of a bearer token.
+- `rotation`: applies changed credentials to connections that are open.
 - `authorization`: what a request asks for, as roles name it, and on whose behalf.
+- `audit`: the log of writes and of denied requests.
+- `gate`: what every request passes: identity, rights, audit.
 - `handler`: the entry point of every request.
 - `routing`: which resource a path names, and which form Accept asks for.
 - `resources`: requests for resources, from method and path to a verb and its response.

@@ -21,7 +21,7 @@ from swell.cluster.private import write_private
 
 HOST = "127.0.0.1"
 CONTEXT = "swell"
-_VALID_DAYS = 3650  # the certificate is never renewed
+_VALID_DAYS = 3650  # the certificate is renewed by `swell rotate certificate` alone
 
 
 class PortError(Exception):
@@ -58,6 +58,10 @@ class Files:
     def users_file(self) -> Path:
         return self.folder / "users.json"
 
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
 
 def token_of(files: Files) -> str:
     """The token of the folder's owner, who may do everything; it is made on first use."""
@@ -82,7 +86,7 @@ def server_tls(files: Files) -> ssl.SSLContext:
 
 def listening_socket(files: Files, port: int | None) -> socket.socket:
     """A loopback socket on the given port, else on the one used last, else on any free one."""
-    last = _last_port(files)
+    last = last_port(files)
     for wanted in [port] if port is not None else [last, 0]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         # A restarted server must get its port back although old connections are in TIME_WAIT.
@@ -103,20 +107,46 @@ def listening_socket(files: Files, port: int | None) -> socket.socket:
 
 def write_kubeconfig(files: Files, port: int) -> None:
     """Write the kubeconfig of this server, in one step so that no client reads half of it."""
+    write_private(files.kubeconfig, kubeconfig_text(files, port, token_of(files)))
+
+
+def kubeconfig_text(
+    files: Files, port: int, token: str, user: str = CONTEXT, namespace: str = ""
+) -> str:
+    """A kubeconfig for the bearer of a token, in JSON, which every reader of YAML takes."""
     authority = base64.b64encode(files.certificate.read_bytes()).decode()
     cluster = {"server": f"https://{HOST}:{port}", "certificate-authority-data": authority}
+    context = {"cluster": CONTEXT, "user": user} | ({"namespace": namespace} if namespace else {})
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": CONTEXT, "cluster": cluster}],
-        "users": [{"name": CONTEXT, "user": {"token": token_of(files)}}],
-        "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": CONTEXT, "context": context}],
         "current-context": CONTEXT,
     }
-    write_private(files.kubeconfig, json.dumps(config, indent=2) + "\n")
+    return json.dumps(config, indent=2) + "\n"
 
 
-def _last_port(files: Files) -> int:
+def replace_token(files: Files) -> None:
+    """Make a new token of the owner, in its file and in the kubeconfig."""
+    write_private(files.token_file, secrets.token_urlsafe(32))
+    if files.kubeconfig.exists():
+        write_kubeconfig(files, last_port(files))
+
+
+def replace_certificate(files: Files) -> None:
+    """Make a new certificate with a new key, and a kubeconfig that trusts it alone."""
+    certificate, key = self_signed()
+    # A server that reads between the two finds that they do not fit, and reads again.
+    write_private(files.key, key)
+    write_private(files.certificate, certificate)
+    if files.kubeconfig.exists():
+        write_kubeconfig(files, last_port(files))
+
+
+def last_port(files: Files) -> int:
+    """The port that the server has, or had when it ran last; 0 when it never did."""
     try:
         return int(files.port_file.read_text())
     except (OSError, ValueError):

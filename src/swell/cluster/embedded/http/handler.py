@@ -14,11 +14,10 @@ from swell import __version__
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.access.attributes import Identity, RequestAttributes
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.copies import backup_pieces
 from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
-from swell.cluster.embedded.http.authorization import impersonated, wanted_by
+from swell.cluster.embedded.http.gate import UNANSWERED, Gate, Passage
 from swell.cluster.embedded.http.metrics import METRICS, ServerMetrics
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.payloads import PARSED_INLINE_BYTES_MAX, off_loop
@@ -30,10 +29,7 @@ from swell.cluster.embedded.http.routing import (
     ResourcePath,
     encoding_of,
     negotiate,
-    parse_resource_path,
-    split_path,
 )
-from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError
@@ -62,26 +58,24 @@ class Handler:
     """Answers all requests of one server."""
 
     def __init__(
-        self,
-        api: ApiServer,
-        resources: Resources,
-        tokens: Tokens,
-        port: int,
-        on_authenticated: Callable[[web.BaseRequest], None],
-        *,
-        metrics: ServerMetrics,
+        self, api: ApiServer, resources: Resources, gate: Gate, port: int, *, metrics: ServerMetrics
     ) -> None:
         self._api = api
         self._metrics = metrics
-        self._on_authenticated = on_authenticated
         self._resources = resources
-        self._tokens = tokens
+        self._gate = gate
         self._port = port
         self._documents: dict[str, bytes] = {}
         self._revision = -1
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = await self._answer(request)
+        passage = Passage.of(request)
+        code = UNANSWERED
+        try:
+            response = await self._answer(passage)
+            code = response.status
+        finally:
+            self._gate.left(passage, code)
         accept = _accept(request)
         if "yaml" in accept and (response.status >= 400 or not _is_plain(request)):
             if encoding_of(accept, is_status=response.status >= 400) == YAML:
@@ -97,22 +91,14 @@ class Handler:
             return await responses.stream(request, pieces, headers, STALL_S, response.status)
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, passage: Passage) -> web.StreamResponse:
+        request, segments, resource = passage.request, passage.segments, passage.resource
         try:
-            identity = self._tokens.identity_of(request.headers.get("Authorization", ""))
-            if identity is None:
-                raise refusals.unauthorized()
-            self._on_authenticated(request)
-            path, _, query_text = request.raw_path.partition("?")
-            segments = split_path(path)
-            resource = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
-            identity = impersonated(request.headers, identity, self._api.access)
-            if not identity.is_master:
-                self._authorize(identity, wanted_by(request.method, segments, resource, query_text))
-            if path.startswith("//") or not self._is_routed(segments, resource):
+            identity = self._gate.admit(passage)
+            if passage.path.startswith("//") or not self._is_routed(segments, resource):
                 return responses.of_text("404 page not found\n", 404)
             if resource is not None and resource.plural:
-                query = parse_query(query_text)
+                query = parse_query(passage.query)
                 return await self._resources.handle(request, resource, query, identity)
             if segments == BACKUP and request.method == "GET":
                 return await self._send_backup(request)
@@ -125,12 +111,6 @@ class Handler:
         except ClusterError as error:
             return responses.of_refusal(error)
         return response
-
-    def _authorize(self, identity: Identity, wanted: RequestAttributes) -> None:
-        """Refuse what no role allows. That comes before routing: a 404 would tell what is there."""
-        decision = self._api.access.decide(identity, wanted)
-        if not decision.allowed:
-            raise refusals.not_allowed(identity, wanted, decision.reason)
 
     def _is_routed(self, segments: tuple[str, ...], resource: ResourcePath | None) -> bool:
         """Whether a path begins with something that is served.

@@ -21,15 +21,18 @@ from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
 from swell.cluster.embedded.durable import DurableStorage, ExpectedStore, expected_store
 from swell.cluster.embedded.http import credentials, responses
+from swell.cluster.embedded.http.audit import AuditLog
 from swell.cluster.embedded.http.connections import (
     Connections,
     HandleRequest,
     raise_descriptor_limit,
 )
+from swell.cluster.embedded.http.gate import Gate
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.metrics import ServerMetrics
 from swell.cluster.embedded.http.resources import Resources
+from swell.cluster.embedded.http.rotation import CertificateFile, OpenRequests, following
 from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
@@ -166,8 +169,14 @@ async def listening(
     watches = Watches(clock, rng, stall_s)
     connections = Connections(clock)
     metrics = ServerMetrics(api.storage, connections, watches)
-    resources = Resources(api, watches, logs or NoLogs())
-    handler = Handler(api, resources, tokens, bound, connections.authenticated, metrics=metrics)
+    requests, audit = OpenRequests(), AuditLog(files.audit_log, clock.now)
+    handler = Handler(
+        api,
+        Resources(api, watches, logs or NoLogs()),
+        Gate(tokens, api.access, audit, requests, connections.authenticated),
+        bound,
+        metrics=metrics,
+    )
     server = _Server(
         connections.watching(handler.handle),
         connections,
@@ -180,7 +189,12 @@ async def listening(
     )
     runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
-    async with connections.accepting(listener, tls, server):
+    publish = logs.publish if isinstance(logs, NodeLogs) else _nothing
+    certificate = CertificateFile(files, tls)
+    async with (
+        connections.accepting(listener, tls, server),
+        following(clock, tokens, requests, certificate, publish),
+    ):
         try:
             # Clients that find a kubeconfig may rely on the system's objects.
             await api.wait_durable(api.storage.version)
@@ -189,3 +203,8 @@ async def listening(
         finally:
             watches.close()
             await runner.cleanup()
+            audit.close()
+
+
+def _nothing() -> None:
+    """Do nothing: no node agent has to trust this server's certificate."""

@@ -25,7 +25,7 @@ from swell.cluster.private import open_private, write_private
 
 FORMAT = 1
 # As names of Kubernetes' objects, because bindings are named after users.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.@]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _TOKEN_BYTES = 32
 # The owner of the folder, and the server itself where it is a client of node agents.
 _RESERVED = frozenset({ADMIN.name, SERVER})
@@ -121,8 +121,8 @@ def check_name(name: str) -> None:
     """UserError when a name is none of a user: it must be fit to name a binding after."""
     if not _NAME.fullmatch(name):
         raise UserError(
-            f"{name!r} is no name of a user; write up to 63 lower-case letters, digits, '-', '.'"
-            " and '@', with a letter or digit at both ends"
+            f"{name!r} is no name of a user; write up to 63 lower-case letters, digits, '-' and"
+            " '.', with a letter or digit at both ends"
         )
     if name in _RESERVED:
         raise UserError(f"the name {name} is that of a part of Swell; choose another")
