@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,14 +92,12 @@ def create(
         _check_namespace(files, namespace)
     try:
         check_name(name)
-        with _connected(files) as connection:
+        # Also after Ctrl-C: a user without rights would be in the way of the next attempt.
+        with _connected(files) as connection, ExitStack() as undo:
             user, token = add_user(files.users_file, name, (), time.time(), ttl)
-            try:
-                _bind(connection, name, role, namespace)
-            except BaseException:
-                # Also after Ctrl-C: a user without rights would be in the way of the next attempt.
-                remove_user(files.users_file, name)
-                raise
+            undo.callback(remove_user, files.users_file, name)
+            _bind(connection, name, role, namespace)
+            undo.pop_all()
     except (UserError, UsersFileError) as error:
         raise CommandError(str(error)) from error
     _print_kubeconfig(files, user, token, namespace)
@@ -122,6 +121,7 @@ def renew(name: Name, *, ttl: Lifetime = "24h") -> None:  # type: ignore[assignm
         user, token = renew_user(files.users_file, name, time.time(), ttl)
     except (UserError, UsersFileError) as error:
         raise CommandError(str(error), "see: swell user list") from error
+    _wait_until_seen(files)
     _print_kubeconfig(files, user, token, "")
     _tell(f"the token of {name} is valid until {format_time(user.expires_at)}")
 
@@ -162,6 +162,7 @@ def delete(name: Name) -> None:
         found = remove_user(files.users_file, name)
     except UsersFileError as error:
         raise CommandError(str(error)) from error
+    _wait_until_seen(files)
     if is_running(files.folder):
         with _connected(files) as connection:
             found = _unbind(connection, name) or found
@@ -246,6 +247,14 @@ def _connected(files: Files) -> AbstractContextManager[ClusterConnection]:
     if not is_running(files.folder):
         raise CommandError(f"the embedded cluster in {files.folder} is not running", START_IT)
     return connected(ClusterOptions(kubeconfig=str(files.kubeconfig)))
+
+
+def _wait_until_seen(files: Files) -> None:
+    """Wait until a running server has looked at the file of users again."""
+    from swell.cluster.embedded.http.users import LOOK_S
+
+    if is_running(files.folder):
+        time.sleep(2 * LOOK_S)
 
 
 def _print_kubeconfig(files: Files, user: UserToken, token: str, namespace: str) -> None:

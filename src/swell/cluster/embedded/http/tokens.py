@@ -16,13 +16,10 @@ from pathlib import Path
 
 from swell.cluster.embedded.access.attributes import ADMIN, AUTHENTICATED, Identity
 from swell.cluster.embedded.http.credentials import Files, token_of
-from swell.cluster.embedded.http.users import UsersFileError, UserToken, read_users
+from swell.cluster.embedded.http.users import LOOK_S, UsersFileError, UserToken, read_users
 
 _log = logging.getLogger(__name__)
 _BEARER = "bearer "
-# A look costs some microseconds, which not every request has to pay. Commands that replace a token
-# wait until the old one is refused.
-LOOK_S = 0.05
 # The state of a file that a new one does not have: written in one step, it is another inode.
 _FileState = tuple[int, int, int]
 

@@ -24,6 +24,9 @@ from swell.cluster.embedded.access.defaultroles import SERVER
 from swell.cluster.private import open_private, write_private
 
 FORMAT = 1
+# How often a server looks at the file. Not every request has to pay for it; commands that take a
+# token away wait a little longer than this.
+LOOK_S = 0.05
 # As names of Kubernetes' objects, because bindings are named after users.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _TOKEN_BYTES = 32

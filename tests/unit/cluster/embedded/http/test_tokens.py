@@ -8,8 +8,9 @@ import pytest
 
 from swell.cluster.embedded.access.attributes import ADMIN
 from swell.cluster.embedded.http.credentials import Files, replace_token, token_of
-from swell.cluster.embedded.http.tokens import LOOK_S, Tokens
+from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.users import (
+    LOOK_S,
     UserError,
     UsersFileError,
     add_user,
