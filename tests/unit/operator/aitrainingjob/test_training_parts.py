@@ -338,3 +338,32 @@ def test_few_pods_are_touched_and_only_of_jobs_that_ask(reporting: bool, most: i
     scene.edit_role("trainer", replicas=3)
 
     assert len(touched(scene.look())) == (most if reporting else 0)
+
+
+def test_job_of_an_earlier_release_is_left_as_it_is() -> None:
+    """An upgrade writes nothing about jobs that do not ask for the parts."""
+    scene = Scene(a_job({"trainer": a_role(replicas=2)})).running()
+    assert scene.members is not None
+
+    assert INSTANCES_FILE not in scene.members.data
+    assert kinds(scene.look()) == []
+
+
+def test_job_survives_a_downgrade_and_an_upgrade() -> None:
+    """An earlier release removes what it does not know; no pod is deleted or numbered anew."""
+    scene = trains(restartPolicy="Always", restartScope="Pod").running()
+    creating(scene.after(30).fails("fit-trainer-1"))
+    scene.running()
+    pods = dict(scene.pods)
+    assert scene.members is not None
+    data = {name: text for name, text in scene.members.data.items() if name != INSTANCES_FILE}
+    scene.members = replace(scene.members, data=data)
+    scene.edit(reporting=None).settle()
+    assert scene.pods == pods
+    scene.edit(reporting=True)
+    scene.after(600).settle()
+
+    assert scene.pods == pods
+    assert numbers(scene) == "trainer 1 2\n"
+    scene.edit_role("trainer", replicas=3).settle()
+    assert int(scene.pods["fit-trainer-2"].metadata.annotations[INSTANCE]) > 2
