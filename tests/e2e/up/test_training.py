@@ -58,6 +58,28 @@ while True:
         print(f"MEMBERS {time.time():.4f} {place.instance} {seen}", flush=True)
     time.sleep(0.002)
 """
+# Trains nothing, together with the others.
+GROUPED = """
+import os, sys, time
+from swell.api.report import TrainingReport
+from swell.train.bus import open_group
+from swell.train.bus.plan import NOTHING, GroupPlan, Held
+from swell.train.place import place_of
+
+group = open_group(place_of(os.environ), minimum=1, meeting_port=29999, on_abort=lambda _: None)
+held, step = NOTHING, 0
+while True:
+    plan = group.join(held, trained=step > 0)
+    if not isinstance(plan, GroupPlan):
+        group.close()
+        sys.exit(143)
+    while group.begin(step):
+        step += 1
+        held = Held(plan.generation, step)
+        group.publish(TrainingReport(generation=plan.generation, epoch=plan.epoch, size=plan.size,
+                                     step=step))
+        time.sleep(0.02)
+"""
 WRITES = """
 import json, os, time
 step = 0
@@ -198,3 +220,11 @@ def test_report_file_of_a_program_without_the_library_is_read(running: Machine) 
     until(lambda: "training" in running.job("plain").get("status", {}))
 
     assert running.job("plain")["status"]["training"]["step"] > 0
+
+
+def test_report_of_a_real_group_is_heard(running: Machine) -> None:
+    """The bus of the library answers as the operator asks."""
+    running.swell("apply", "-f", manifest(running.folder, "grouped", GROUPED))
+    until(lambda: running.job("grouped").get("status", {}).get("training", {}).get("size") == 2)
+
+    assert running.job("grouped")["status"]["training"]["step"] > 0
