@@ -131,7 +131,7 @@ class LaunchedMembers:
         files = sorted((self.folder / "logs").iterdir())
         return "\n".join(f"== {file.name}\n{file.read_text()}" for file in files)
 
-    def wait(self, wanted: Callable[[], Any], within_s: float = 30.0) -> Any:
+    def wait(self, wanted: Callable[[], Any], within_s: float = 90.0) -> Any:
         """Wait until a question has an answer that is true."""
         deadline = time.monotonic() + within_s
         while not (answer := wanted()):
@@ -140,7 +140,7 @@ class LaunchedMembers:
             time.sleep(0.02)
         return answer
 
-    def trains(self, size: int, since: float = 0.0, within_s: float = 30.0) -> float:
+    def trains(self, size: int, since: float = 0.0, within_s: float = 90.0) -> float:
         """Wait until every rank of a new group of this size has done a step; returns when.
 
         Workers are new with every group, so those that were there before do not count.
