@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 PIP := env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check
 EXAMPLES := $(VENV)/.examples
 PADDLE := $(VENV)/paddle/.ready
+TORCH := $(VENV)/torch/.ready
 SEEDS ?= 2000
 KILLS ?= 20
 SOAK_S ?= 60
@@ -35,6 +36,12 @@ $(PADDLE): $(READY) requirements/paddle.txt
 	@$(PIP:$(BIN)/%=$(VENV)/paddle/bin/%) --require-hashes --requirement requirements/paddle.txt
 	@touch $@
 
+$(TORCH): $(READY) requirements/torch.txt
+	@echo "Installing PyTorch, by itself: it is large (once, about 6 GB) ..." >&2
+	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)/torch
+	@$(PIP:$(BIN)/%=$(VENV)/torch/bin/%) --require-hashes --requirement requirements/torch.txt
+	@touch $@
+
 demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
@@ -54,7 +61,7 @@ sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
-e2e: $(EXAMPLES) $(PADDLE) ## the long tests: whole clusters, real processes, whole lives of jobs
+e2e: $(EXAMPLES) $(PADDLE) $(TORCH) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract tests/attack \
 		--numprocesses 2 --no-loadscope-reorder
 

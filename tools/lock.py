@@ -1,10 +1,11 @@
 """`make lock`: pins everything that Swell installs, with the digests of all its files.
 
 Three lists, each on top of the one before: `core` is what Swell imports and what the image holds,
-`dev` adds what `make test` and `make check` need, `examples` what the examples train with. A list
-of its own, `paddle`, is for an environment of its own: PaddlePaddle pins other versions. Pip
-refuses a file whose digest is not listed, so a release that was replaced cannot get in unseen.
-Versions that are pinned already stay; `--upgrade` takes the newest ones.
+`dev` adds what `make test` and `make check` need, `examples` what the examples train with. Lists
+of their own are for environments of their own: `paddle`, since PaddlePaddle pins other versions,
+and `torch`, since it is large. Pip refuses a file whose digest is not listed, so a release that was
+replaced cannot get in unseen. Versions that are pinned already stay; `--upgrade` takes the newest
+ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent
 FOLDER = SOURCE / "requirements"
 LAYERS = {"core": (), "dev": ("dev",), "examples": ("dev", "examples")}
-ALONE = ("paddle",)
+ALONE = ("paddle", "torch")
 OLDEST_PYTHON = "3.11"
 HEADER = "# Written by `make lock`: exact versions, and the SHA-256 of every file of each.\n"
 

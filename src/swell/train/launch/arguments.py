@@ -24,6 +24,9 @@ SHUTDOWN_S = 30.0
 # A change of the group is a pause for all members: a worker that takes longer than this to save
 # is killed, and goes on from the checkpoint before.
 CHANGE_S = 5.0
+# JAX catches SIGTERM for its own notice of preemptions, and its processes do not end by it: of most
+# scripts the grace period would be all waiting.
+JAX_CHANGE_S = 1.0
 _MEET = "the members of the job agree on a meeting point among themselves"
 _NO_EFFECT = {
     "rdzv_backend": _MEET,
@@ -93,6 +96,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> LaunchOptions
         if getattr(given, name) is not None
     )
     read = _Reader(given, environ)
+    framework = given.framework or guess_framework(environ)
     low, high = _bounds(read.text("nnodes", "1:1"))
     shown = read.text("local_ranks_filter", "")
     return LaunchOptions(
@@ -100,7 +104,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> LaunchOptions
         n_local=n_workers(read.text("nproc_per_node", "1"), environ),
         nodes_min=low,
         nodes_max=high,
-        framework=given.framework or guess_framework(environ),
+        framework=framework,
         is_warm=not (given.cold or read.flag("no_python")),
         preload=tuple(name for name in (given.preload or "").split(",") if name),
         is_module=read.flag("module"),
@@ -109,7 +113,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> LaunchOptions
         # torchrun's interval is 0.1 s and more: a pause would be longer by it.
         interval_s=min(read.seconds("monitor_interval", 0.02), 0.02),
         shutdown_s=read.seconds("shutdown_timeout", SHUTDOWN_S),
-        change_s=given.change_timeout,
+        change_s=_change_s(given.change_timeout, framework),
         run_id=read.text("rdzv_id", environ.get("TRAININGJOB_NAME", "none")),
         role=read.text("role", "default"),
         log_dir=read.text("log_dir", "") or None,
@@ -162,9 +166,8 @@ def _add_timing(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--change-timeout",
         type=float,
-        default=CHANGE_S,
         metavar="S",
-        help="the same, when the group changes",
+        help="the same, when the group changes: 5, and 1 for JAX",
     )
     _add(group, "--signals-to-handle", metavar="NAMES", help="signals that are passed on")
 
@@ -211,6 +214,12 @@ class _Reader:
         if getattr(self.given, name):
             return True
         return self.environ.get(f"PET_{name.upper()}", "0") not in {"", "0"}
+
+
+def _change_s(given: float | None, framework: str) -> float:
+    if given is not None:
+        return given
+    return JAX_CHANGE_S if framework == "jax" else CHANGE_S
 
 
 def guess_framework(environ: Mapping[str, str]) -> str:

@@ -132,6 +132,7 @@ def test_framework_follows_the_operators_variables() -> None:
     """A job's `frameworkType` reaches the launcher by the variables that go with it."""
     assert parse(["x"], {"PADDLE_TRAINERS_NUM": "2"}).framework == "paddle"
     assert parse(["x"], {"JAX_COORDINATOR_ADDRESS": "a:1"}).framework == "jax"
+    assert parse(["x"], {"JAX_COORDINATOR_ADDRESS": "a:1"}).change_s == 1.0
     assert parse(["--framework", "plain", "x"], {"PADDLE_TRAINER_ID": "0"}).framework == "plain"
 
 
