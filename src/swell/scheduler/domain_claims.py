@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from swell.scheduler.domain_fit import missing_of
 from swell.scheduler.eviction_units import EvictionCost
+from swell.scheduler.model.domain_tree import Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.sub_groups import SubGroup
@@ -85,15 +88,20 @@ class _DomainClaim:
         held = None if limit is None else domains.held_by(job.tasks.values())
         gradients = domains.gradients(limit, self._tree.root, held)
         if job.sub_groups is None:
-            return self._clear_best(gradients, lambda one: self._claim(None, self._tasks, one))
-        return self._clear_best(gradients, self._claim_parts)
+            return self._clear_best(
+                gradients, None, lambda one: self._claim(None, self._tasks, one)
+            )
+        return self._clear_best(gradients, None, self._claim_parts)
 
-    def _clear_best(self, gradients: Sequence[Sequence[int]], attempt: Attempt) -> bool:
+    def _clear_best(
+        self, gradients: Sequence[Indexes], part: SubGroup | None, attempt: Attempt
+    ) -> bool:
         """Makes the best attempt of the first tier that has any; whether there was one."""
         statement = self._statement
+        possible = self._possible(part)
         for tier in gradients:
             costs: dict[int, tuple[int, object, int]] = {}
-            for domain in self._most_room_first(tier):
+            for domain in self._most_room_first(tier[possible[tier]]):
                 mark = statement.mark()
                 if attempt(domain):
                     costs[domain] = self._cost()
@@ -106,9 +114,21 @@ class _DomainClaim:
                 return attempt(_cheapest(costs))
         return False
 
-    def _most_room_first(self, tier: Sequence[int]) -> list[int]:
+    def _possible(self, part: SubGroup | None) -> Mask:
+        """Returns the domains with room for the missing minimum if every victim left them."""
+        tasks = [task for task in self._tasks if part is None or task.sub_group is part]
+        if not tasks:
+            return np.zeros(len(self._tree.names), dtype=np.bool_)
+        first = tasks[0]
+        alike = sum(task.shape is first.shape for task in tasks)
+        n = missing_of(self._session, self._job, part) if alike == len(tasks) else 1
+        slots = self._search.slots_at_most(first)
+        return self._tree.sums(slots[None, :])[0] >= min(n, alike)
+
+    def _most_room_first(self, tier: Indexes) -> list[int]:
         room = self._domains.capacity_for(self._tasks, now=False)
-        return sorted(tier, key=lambda one: (-room[one], one))
+        found: list[int] = tier[np.lexsort((tier, -room[tier]))].tolist()
+        return found
 
     def _cost(self) -> tuple[int, object, int]:
         """Returns whole gangs, the importance of the most important victim, and pods."""
@@ -134,6 +154,7 @@ class _DomainClaim:
             gradients = self._domains.gradients(limit, inside, held)
             self._clear_best(
                 gradients,
+                group,
                 lambda one, group=group, tasks=tasks: self._claim(group, tasks, one),  # type: ignore[misc]
             )
         return self._statement.has_evictions and votes.is_pipelined(job)
@@ -143,8 +164,6 @@ class _DomainClaim:
         job, votes = self._job, self._votes
         has_room = False
         with self._session.placer.within(self._domains.nodes_of(domain)):
-            if not self._could_fit(part, tasks):
-                return False
             for task in tasks:
                 if task.status is not TaskStatus.PENDING:
                     continue
@@ -155,13 +174,6 @@ class _DomainClaim:
                 has_room = self._search.make_room(self._statement, task) or has_room
         is_whole = votes.is_pipelined(job) if part is None else votes.is_part_pipelined(job, part)
         return has_room and is_whole
-
-    def _could_fit(self, part: SubGroup | None, tasks: Sequence[Task]) -> bool:
-        """Whether the missing minimum could fit if every possible victim left the domain."""
-        first = tasks[0]
-        alike = sum(task.shape is first.shape for task in tasks)
-        n = missing_of(self._session, self._job, part) if alike == len(tasks) else 1
-        return self._search.could_fit(first, min(n, alike))
 
 
 def _cheapest(costs: dict[int, tuple[int, object, int]]) -> int:

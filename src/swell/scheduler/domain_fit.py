@@ -22,6 +22,7 @@ import numpy as np
 from swell.scheduler.domain_reasons import refuse_domains
 from swell.scheduler.domains import Domains
 from swell.scheduler.gang_fit import RUN_MAX, place_gang
+from swell.scheduler.model.domain_tree import Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.sub_groups import SubGroup
@@ -107,7 +108,7 @@ class _DomainSearch:
         enough = domains.holds_minimum(job)
         for tier in domains.gradients(limit, self._tree.root, held):
             best: tuple[float, list[tuple[Task, TaskStatus, int]]] | None = None
-            for domain in tier:
+            for domain in tier.tolist():
                 if limit is not None and held is None and not enough[domain]:
                     continue
                 mark = self._statement.mark()
@@ -178,31 +179,32 @@ class _DomainSearch:
             scores = np.zeros(len(tree.names))
         nominated = self._nominated(pending)
         for tier in gradients:
-            ranked = sorted(tier, key=lambda one: (not nominated[one], -scores[one], one))
-            for domain in ranked:
-                if possible[domain] and self._fits(part, pending, domain):
+            open_ones = tier[possible[tier]]
+            order = np.lexsort((open_ones, -scores[open_ones], ~nominated[open_ones]))
+            for domain in open_ones[order].tolist():
+                if self._fits(part, pending, domain):
                     return float(scores[domain])
         return None
 
-    def _possible(self, part: JobPart, pending: list[Task], gradients: list[list[int]]) -> Mask:
+    def _possible(self, part: JobPart, pending: list[Task], gradients: list[Indexes]) -> Mask:
         """Returns the domains that take as many tasks as must be placed at once, by count."""
-        if gradients == [[self._tree.root]]:
+        if len(gradients) == 1 and gradients[0].tolist() == [self._tree.root]:
             # There is one choice, and the trial itself is the best test.
             return np.ones(len(self._tree.names), dtype=np.bool_)
         counted = self.domains.capacity_for(pending, now=False)
         return counted >= missing_of(self._session, self._job, part.sub_group)
 
-    def _nominated(self, pending: list[Task]) -> list[bool]:
+    def _nominated(self, pending: list[Task]) -> Mask:
         """Returns for each domain whether all nodes nominated for the tasks are in it.
 
         An earlier session has evicted others there, so it comes before better ones.
         """
         nodes = self._session.snapshot.nodes
         places = {nodes.find(task.nominated) for task in pending if task.nominated}
-        if not places or min(places) < 0:
-            return [False] * len(self._tree.names)
-        home = self._tree.holding(places)
-        return [self._tree.contains(one, home) for one in range(len(self._tree.names))]
+        mask = np.zeros(len(self._tree.names), dtype=np.bool_)
+        if places and min(places) >= 0:
+            mask[list(self._tree.lineages[self._tree.holding(places)])] = True
+        return mask
 
     def _fits(self, part: JobPart, pending: list[Task], domain: int) -> bool:
         """Places the part in a domain. Returns False, with all undone, if it does not fit."""
@@ -237,7 +239,7 @@ def scopes_of(session: Session, job: JobInfo) -> Iterator[Callable[[Task], Mask 
     limit = domains.limit_of(job)
     held = None if limit is None else domains.held_by(job.tasks.values())
     for tier in domains.gradients(limit, domains.tree.root, held):
-        for domain in tier:
+        for domain in tier.tolist():
             yield lambda task, inside=domain: _scope_of(domains, job, task, inside)  # type: ignore[misc]
 
 

@@ -77,10 +77,9 @@ def counts_of(
     allowed = np.flatnonzero(tree.tiers <= limit)
     now = domains.capacity_for(pending, now=True)
     n_wanted = _wanted(session, job, part)
-    ranked = sorted(allowed.tolist(), key=lambda one: (-now[one], tree.tiers[one], one))
+    ranked = allowed[np.lexsort((allowed, tree.tiers[allowed], -now[allowed]))].tolist()
     covered = np.zeros(len(tree.leaf), dtype=np.bool_)
-    for one in allowed:
-        covered[tree.members[one]] = True
+    covered[tree.places[tree.tiers[tree.owners] <= limit]] = True
     return DomainCounts(
         tier=limit,
         n_domains=len(allowed),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from swell.api.scheduling import NetworkTopology
-from swell.scheduler.model.domain_tree import DomainTree, build_tree
+from swell.scheduler.model.domain_tree import DomainTree, Indexes, build_tree
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import slots
 from swell.scheduler.model.resources import TOLERANCE, Mask, Vector
@@ -38,6 +38,7 @@ class Domains:
         found = session.snapshot.hyper_nodes.tree(self._nodes)
         self.tree: DomainTree = build_tree((), self._nodes) if found is None else found
         self.has_tree = found is not None
+        self._gradients: dict[tuple[int, int], list[Indexes]] = {}
         self._rooms: dict[tuple[Shape, bool], tuple[int, Vector]] = {}
 
     # --- limits
@@ -100,11 +101,11 @@ class Domains:
         allowed = [one for one in self.tree.lineages[held] if self.tree.tiers[one] <= limit]
         return allowed[-1] if allowed else None
 
-    def gradients(self, limit: int | None, inside: int, held: int | None) -> list[list[int]]:
+    def gradients(self, limit: int | None, inside: int, held: int | None) -> list[Indexes]:
         """Returns the domains to try, in groups of one tier, the lowest first."""
         tree, base = self.tree, inside
         if limit is None:
-            return [[inside]]
+            return [np.array([inside])]
         if held is not None:
             widest = self.widest(limit, held)
             if widest is None:
@@ -113,11 +114,13 @@ class Domains:
                 base = widest
             elif not tree.contains(widest, inside):
                 return []
-        by_tier: dict[int, list[int]] = {}
-        for one in tree.below(base):
-            if tree.tiers[one] <= limit:
-                by_tier.setdefault(int(tree.tiers[one]), []).append(one)
-        return [sorted(by_tier[tier]) for tier in sorted(by_tier)]
+        found = self._gradients.get((limit, base))
+        if found is None:
+            within = np.flatnonzero(tree.is_below(base) & (tree.tiers <= limit))
+            tiers = np.unique(tree.tiers[within]).tolist()
+            found = [within[tree.tiers[within] == tier] for tier in tiers]
+            self._gradients[limit, base] = found
+        return found
 
     def nodes_of(self, domain: int) -> Mask | None:
         """Returns the nodes of a domain; None for all, where it is the root."""

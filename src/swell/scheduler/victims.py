@@ -76,14 +76,18 @@ class VictimSearch:
         return bool(self._pool(preemptor).gain.any())
 
     def could_fit(self, preemptor: Task, n: int) -> bool:
-        """Whether n tasks like this one would fit if every candidate left.
+        """Whether n tasks like this one would fit if every candidate left."""
+        return bool(self.slots_at_most(preemptor).sum() >= n)
 
-        A cheap test before the search. It ignores votes, eviction units and predicates, so a yes
-        may be in vain; a no is final.
+    def slots_at_most(self, preemptor: Task) -> Vector:
+        """Returns how many tasks like this one each node would take if every candidate left.
+
+        A cheap test before the search. It ignores votes, eviction units and predicates, so room
+        may turn out not to be there; where there is none here, there is none.
         """
         room = self._nodes.future + self._pool(preemptor).gain
         allowed = self._session.placer.allowed(preemptor.shape)
-        return bool(slots(preemptor.shape, room)[allowed].sum() >= n)
+        return np.where(allowed, slots(preemptor.shape, room), 0.0)
 
     def make_room(self, statement: Statement, preemptor: Task) -> bool:
         """Pipelines the preemptor to a node, with the evictions that this needs.
