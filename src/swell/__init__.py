@@ -15,6 +15,7 @@ From the lowest layer to the highest; the contracts in pyproject.toml keep impor
 - `sim`: runs all of it in virtual time, with faults.
 - `up`: runs all of it in one process.
 - `cli`: the `swell` command.
+- `__main__`: `python -m swell`.
 - `demo`: the life of an elastic job, shown by `make demo`.
 """
 

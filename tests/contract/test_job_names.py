@@ -120,7 +120,7 @@ def test_logs_of_a_training_job_know_its_roles(both: Swell) -> None:
 
 def test_unknown_kind_of_job_is_a_mistake_of_usage(both: Swell) -> None:
     """Only the two kinds have logs."""
-    answer = both.here("logs", "pod/old")
+    answer = both.here("logs", "cm/old")
 
     assert answer.code == 2
     assert "aitj/NAME or tj/NAME" in answer.err

@@ -19,7 +19,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `manifest_checks`: checks pod templates and built-in kinds as an API server does.
 - `output`: tables, JSON and YAML on stdout.
 - `about`: `version` and `completion`.
-- `objects`: `get`, `describe`, `delete`, `apply`, `replace` and `top`, for objects of any kind.
+- `objects`: `get`, `describe`, `delete`, `apply`, `wait` and others, for objects of any kind.
 - `jobs`: `run`, `launch`, `logs`, `fail`, `preempt` and `scale`.
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.

@@ -7,13 +7,13 @@ group. Our own kinds are known without a request; for others the server's discov
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swell.api import codec
 from swell.api.kinds import AI_TRAINING_JOBS, ALL
 from swell.api.meta import Body
 from swell.api.resource import Resource
-from swell.cli.command_line import CommandError
+from swell.cli.command_line import USAGE, CommandError
 from swell.cluster.kube.calls import raw
 from swell.cluster.kube.oneshot import OneShot
 
@@ -33,36 +33,58 @@ class ObjectArguments:
     is_any_job: bool = False
 
 
-def parse_object_arguments(arguments: Sequence[str], client: OneShot) -> ObjectArguments:
-    """Parse `pods`, `pods a b`, `pod/a`, or names alone, which are names of jobs."""
+# A job without a kind is one of ours; Kubernetes' own are `jobs.batch`.
+_ANY_JOB = frozenset({"job", "jobs"})
+_JOBS = ObjectArguments(AI_TRAINING_JOBS.untyped(), (), is_any_job=True)
+ALL_KINDS = "all"
+_SHOWN_BY_ALL = ("job", "pods", "services", "podgroups", "replicasets", "jobs.batch")
+
+
+def parse_object_arguments(
+    arguments: Sequence[str], client: OneShot
+) -> tuple[ObjectArguments, ...]:
+    """Parse `pods`, `pods a b`, `pods,services`, `pod/a node/b`, `all`, or names of jobs alone."""
     if not arguments:
-        return ObjectArguments(AI_TRAINING_JOBS.untyped(), (), is_any_job=True)
+        return (_JOBS,)
     first, *rest = arguments
     if "/" in first:
         return _parse_slashed(arguments, client)
+    if "," in first or first == ALL_KINDS:
+        kinds = _SHOWN_BY_ALL if first == ALL_KINDS else tuple(first.split(","))
+        return tuple(replace(_of_kind(kind, client), names=tuple(rest)) for kind in kinds if kind)
+    if first.lower() in _ANY_JOB:
+        return (replace(_JOBS, names=tuple(rest)),)
     found = find_kind(first, client)
     if found is None:
-        return ObjectArguments(AI_TRAINING_JOBS.untyped(), tuple(arguments), is_any_job=True)
-    return ObjectArguments(found, tuple(rest))
+        return (replace(_JOBS, names=tuple(arguments)),)
+    return (ObjectArguments(found, tuple(rest)),)
 
 
-def _parse_slashed(arguments: Sequence[str], client: OneShot) -> ObjectArguments:
-    """Parse arguments that are all `kind/name`, of one kind."""
-    pairs = [argument.partition("/") for argument in arguments]
-    kinds = {kind for kind, _, _ in pairs}
-    if len(kinds) > 1 or not all(name for _, _, name in pairs):
-        raise CommandError("give kind/name words of one kind only", exit_code=2)
-    found = find_kind(pairs[0][0], client)
+def _parse_slashed(arguments: Sequence[str], client: OneShot) -> tuple[ObjectArguments, ...]:
+    """Parse arguments that are all `kind/name`; those of one kind are put together."""
+    names: dict[str, list[str]] = {}
+    for argument in arguments:
+        kind, _, name = argument.partition("/")
+        if not name:
+            raise CommandError("write every object as kind/name, or none", exit_code=USAGE)
+        names.setdefault(kind, []).append(name)
+    return tuple(replace(_of_kind(kind, client), names=tuple(of)) for kind, of in names.items())
+
+
+def _of_kind(kind: str, client: OneShot) -> ObjectArguments:
+    if kind.lower() in _ANY_JOB:
+        return _JOBS
+    found = find_kind(kind, client)
     if found is None:
-        hint = "kinds are written like pods, nodes or aitj"
-        raise CommandError(f"the cluster has no kind {pairs[0][0]!r}", hint)
-    return ObjectArguments(found, tuple(name for _, _, name in pairs))
+        hint = "kinds are written like pods, nodes or aitj; see: swell api-resources"
+        raise CommandError(f"the cluster has no kind {kind!r}", hint)
+    return ObjectArguments(found, ())
 
 
 def find_kind(name: str, client: OneShot) -> Resource[Body] | None:
     """Return the resource of a kind; our own list is looked through before discovery."""
     known = _match(name, (resource.untyped() for resource in ALL))
-    return known or _match(name, _discovered(client))
+    return known or _match(name, discovered(client))
 
 
 def resource_of(api_version: str, kind: str, client: OneShot) -> Resource[Body] | None:
@@ -74,7 +96,7 @@ def resource_of(api_version: str, kind: str, client: OneShot) -> Resource[Body] 
     known = next((r for r in ALL if serves(r.untyped())), None)
     if known is not None:
         return known.untyped()
-    return next((r for r in _discovered(client) if serves(r)), None)
+    return next((r for r in discovered(client) if serves(r)), None)
 
 
 def _match(kind: str, resources: Iterable[Resource[Body]]) -> Resource[Body] | None:
@@ -86,7 +108,8 @@ def _match(kind: str, resources: Iterable[Resource[Body]]) -> Resource[Body] | N
     return None
 
 
-def _discovered(client: OneShot) -> Iterator[Resource[Body]]:
+def discovered(client: OneShot) -> Iterator[Resource[Body]]:
+    """Yield every resource that the server serves, in its order."""
     for path in ("/api", "/apis"):
         answer = codec.decode(client.send(raw(path, accept=_DISCOVERY)), dict)
         for group in answer.get("items") or []:

@@ -1,7 +1,7 @@
-"""Boolean flags with a value: `--flag=true` and `--flag=false`, as Go programs take them.
+"""Flags as Go programs take them: boolean ones with a value, `--flag=false`, and `-o=json`.
 
-Typer knows `--flag` and `--no-flag` alone. Command lines of older operators and of kubectl's users
-write values, so these are rewritten before typer parses the rest.
+Typer knows `--flag`, `--no-flag` and `-o json` alone. Command lines of older operators and of
+kubectl's users write the others, so these are rewritten before typer parses the rest.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def with_plain_flags(command: Any, arguments: Sequence[str]) -> list[str]:
             # A word may name a command of a group, whose flags follow.
             command = getattr(command, "commands", {}).get(argument, command)
             plain.append(argument)
+        elif not option.is_flag and has_value and not flag.startswith("--"):
+            # Typer would take the sign in `-o=json` for a part of the value.
+            plain += [flag, text]
         elif not option.is_flag:
             plain.append(argument)
             plain += _values(option, left) if not has_value else ()

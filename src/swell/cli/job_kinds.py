@@ -96,6 +96,8 @@ def parse_job_name(text: str) -> JobName:
     kind, slash, name = text.partition("/")
     if not slash:
         return JobName(text)
+    if kind.lower() in {"job", "jobs"}:
+        return JobName(name)
     for resource in JOB_KINDS:
         if kind.lower() in {resource.plural, resource.kind.lower(), *resource.short_names}:
             return JobName(name, resource)
@@ -104,13 +106,14 @@ def parse_job_name(text: str) -> JobName:
 
 def read_job(connection: ClusterConnection, namespace: str, given: JobName) -> FoundJob:
     """Return the job of that name; CommandError when there is none, or one of each kind."""
-    found = _find(connection, namespace, given)
+    found = find_job(connection, namespace, given)
     if found is None:
         raise CommandError(f"no job {given.name} in namespace {namespace}", "see: swell get")
     return found
 
 
-def _find(connection: ClusterConnection, namespace: str, given: JobName) -> FoundJob | None:
+def find_job(connection: ClusterConnection, namespace: str, given: JobName) -> FoundJob | None:
+    """Return the job of that name, None if there is none; CommandError for one of each kind."""
     key = Key(namespace, given.name)
     kinds = (given.kind,) if given.kind is not None else JOB_KINDS
     found = [job for kind in kinds if (job := try_read(connection, kind, key)) is not None]
@@ -140,7 +143,7 @@ def by_kind(
         return [ObjectArguments(kind, ()) for kind in JOB_KINDS]
     names: dict[str, list[str]] = {kind.plural: [] for kind in JOB_KINDS}
     for name in arguments.names:
-        found = _find(connection, namespace, JobName(name))
+        found = find_job(connection, namespace, JobName(name))
         names[(found.resource if found is not None else JOB_KINDS[0]).plural].append(name)
     groups = (ObjectArguments(kind, tuple(names[kind.plural])) for kind in JOB_KINDS)
     return [group for group in groups if group.names]

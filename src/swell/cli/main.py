@@ -35,16 +35,20 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("use", "swell.cli.cluster.choosing:use", "Choose the cluster of all further commands."),
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
     ("launch", "swell.cli.jobs.launch:launch", "Run a training script, in place of torchrun."),
-    ("logs", "swell.cli.jobs.run:logs", "Print what the containers of a job have printed."),
+    ("logs", "swell.cli.jobs.log_command:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),
     ("replace", "swell.cli.objects.apply:replace", "Delete objects and create them anew."),
-    ("get", "swell.cli.objects.commands:get", "Show objects: jobs, or those of a kind."),
+    ("get", "swell.cli.objects.get:get", "Show objects: jobs, or those of a kind."),
     (
         "describe",
         "swell.cli.objects.commands:describe",
         "Tell all about objects, with their events.",
     ),
     ("delete", "swell.cli.objects.commands:delete", "Delete objects and wait until they are gone."),
+    ("events", "swell.cli.objects.listing:events", "Show what has happened, the oldest first."),
+    ("wait", "swell.cli.objects.waiting:wait", "Wait until a condition holds for objects."),
+    ("label", "swell.cli.objects.marking:label", "Set or remove labels of objects."),
+    ("annotate", "swell.cli.objects.marking:annotate", "Set or remove annotations of objects."),
     ("explain", "swell.cli.explain.command:explain", "Tell why a job waits, and what would help."),
     ("top", "swell.cli.objects.top:top", "Show sizes of jobs and the cluster's load, refreshing."),
     ("fail", "swell.cli.jobs.actions:fail", "End a job as failed."),
@@ -52,6 +56,14 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("scale", "swell.cli.jobs.actions:scale", "Set the size of a job's roles."),
     ("queue", "swell.cli.queue.command:app", "Create, show, close, open and delete queues."),
     ("chaos", "swell.cli.cluster.chaos:app", "Break things on purpose: kill pods and nodes."),
+    ("cordon", "swell.cli.objects.marking:cordon", "Keep new pods away from nodes."),
+    ("uncordon", "swell.cli.objects.marking:uncordon", "Let new pods onto nodes again."),
+    ("auth", "swell.cli.objects.listing:auth", "Tell what you may do."),
+    (
+        "api-resources",
+        "swell.cli.objects.listing:api_resources",
+        "Show the kinds that the cluster serves.",
+    ),
     ("backup", "swell.cli.cluster.store:backup", "Copy what the embedded cluster has stored."),
     ("restore", "swell.cli.cluster.store:restore", "Put such a copy back."),
     ("check", "swell.cli.cluster.store:check", "Read the whole store and tell what is wrong."),
@@ -80,6 +92,8 @@ _HELP = frozenset({"-h", "--help", "help"})
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Errors end in one sentence on stderr."""
     try:
+        if list(arguments) in (["--version"], ["-V"]):
+            return _run_command(["version"])
         if not arguments or arguments[0] in _HELP:
             return _show_overview(sys.stdout if arguments else sys.stderr)
         return _run_command(arguments)

@@ -50,6 +50,19 @@ AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Eve
 Labels = Annotated[
     str, typer.Option("-l", "--selector", metavar="LABELS", help="Label selector, as key=value.")
 ]
+FieldSelector = Annotated[
+    str, typer.Option("--field-selector", metavar="FIELDS", help="Such as status.phase=Running.")
+]
+ObjectOutput = Annotated[
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        help="json, yaml, wide, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,...",
+        show_default=False,
+    ),
+]
 OutputOption = Annotated[
     OutputFormat | None, typer.Option("-o", "--output", help="Format; a table without it.")
 ]

@@ -1,6 +1,8 @@
 """Commands for jobs.
 
-- `run`: `swell run` and `swell logs`.
+- `run`: `swell run`.
+- `log_command`: `swell logs`.
+- `log_options`: which part of a log is printed.
 - `submission`: reads what warnings about a job depend on, and prints them.
 - `warnings`: which jobs cannot start, or will disappoint.
 - `follow`: stays with a job to its end.

@@ -35,6 +35,8 @@ from swell.runtime.errors import ClusterError, UnreachableError
 LINES_MAX = 10_000
 # How long the end of a log is waited for after its job has ended, as long as nothing comes.
 REST_S = 5.0
+# How often a follower of pods looks whether their logs have ended.
+POLL_S = 0.2
 CHUNK_BYTES = 1 << 20
 # A longer line is handed out in pieces of this size, so that memory stays bounded.
 LINE_BYTES_MAX = 1 << 20
@@ -239,8 +241,14 @@ class ServerJobLogs:
     """
 
     def __init__(
-        self, connection: ClusterConnection, job: FoundJob, filter_: ContainerFilter
+        self,
+        connection: ClusterConnection,
+        job: FoundJob,
+        filter_: ContainerFilter,
+        query: str = "",
     ) -> None:
+        """Takes as `query` further parameters of the requests for logs."""
+        self._query = query
         self._connection = connection
         self._job = job
         self._filter = filter_
@@ -303,7 +311,54 @@ class ServerJobLogs:
             if has_begun and self._filter.matches(role, index, name):
                 path = PODS.path(self._job.key.namespace, meta["name"])
                 query = urlencode({"container": name})
-                yield _PodLog(f"{role}-{index}", Uid(meta["uid"]), f"{path}/log?{query}")
+                further = f"&{self._query}" if self._query else ""
+                where = f"{path}/log?{query}{further}"
+                yield _PodLog(f"{role}-{index}", Uid(meta["uid"]), where)
+
+
+class PodLogs:
+    """The logs of some pods, as the API server has them."""
+
+    def __init__(
+        self, connection: ClusterConnection, pods: Iterable[Body], container: str, query: str
+    ) -> None:
+        self._connection = connection
+        self._logs = [log for pod in pods for log in _logs_in(pod, container, query)]
+
+    def current_lines(self) -> Iterator[LogLine]:
+        """Return all lines there are now."""
+        for log in self._logs:
+            answer = self._connection.client.send(calls.raw(log.path, accept="*/*"))
+            yield from (LogLine(log.source, text) for text in answer.splitlines())
+
+    def followed(self) -> Iterator[list[LogLine]]:
+        """Yield lines as they come, until every container has ended."""
+        lines: queue.Queue[LogLine] = queue.Queue(LINES_MAX)
+        readers = [
+            threading.Thread(target=_read, args=(self._connection.access, log, lines), daemon=True)
+            for log in self._logs
+        ]
+        for reader in readers:
+            reader.start()
+        while any(reader.is_alive() for reader in readers) or not lines.empty():
+            try:
+                yield [lines.get(timeout=POLL_S)]
+            except queue.Empty:
+                continue
+
+
+def _logs_in(pod: Body, container: str, query: str) -> Iterator[_PodLog]:
+    meta, spec = pod["metadata"], pod["spec"]
+    names = [one["name"] for one in spec["containers"]]
+    known = [*names, *(one["name"] for one in spec.get("initContainers") or ())]
+    if container and container not in known:
+        message = f"pod {meta['name']} has no container {container}"
+        raise CommandError(message, f"its containers: {_listed(known)}")
+    for name in [container] if container else names:
+        source = meta["name"] if len(names) == 1 or container else f"{meta['name']}/{name}"
+        path = PODS.path(meta.get("namespace", ""), meta["name"])
+        parameters = "&".join(filter(None, (urlencode({"container": name}), query)))
+        yield _PodLog(source, Uid(meta["uid"]), f"{path}/log?{parameters}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The commands `swell run` and `logs`: submit a job and follow it; print its output."""
+"""The command `swell run`: submits a job and follows it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from swell.cli.connection import (
     current_environment,
     refuse_rival,
 )
-from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
-from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
-from swell.cli.jobs.logs import ContainerFilter, check_filter, logs_of
+from swell.cli.job_kinds import JOB_KINDS, FoundJob, try_read
+from swell.cli.jobs.follow import JobFollower, print_prefixed
+from swell.cli.jobs.logs import logs_of
 from swell.cli.jobs.submission import Strict, warn
 from swell.cli.manifests import problems_in, read_valid, refuse_problems
 from swell.cli.objects.apply import apply_one, resolve
@@ -126,33 +126,6 @@ def run(
             raise CommandError(message, f"{hint} a change: --wait-forever", CANNOT_START)
         else:
             raise typer.Exit(_follow(created, connection))
-
-
-@option_groups
-def logs(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")],
-    *,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Stay until it ends.")] = False,
-    role: Annotated[str, typer.Option("--role", help="Of this role alone.")] = "",
-    index: Annotated[int | None, typer.Option("--index", min=0, help="Of this pod alone.")] = None,
-    container: Annotated[str, typer.Option("--container", help="Of this one alone.")] = "",
-    namespace: options.Namespace = "",
-    cluster: ClusterOptions,
-) -> None:
-    """Print what the containers of a job have printed, also when its pods are gone."""
-    with connected(cluster) as connection:
-        found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
-        filter_ = ContainerFilter(role, index, container)
-        check_filter(found, filter_)
-        source = logs_of(connection, found, filter_)
-        # One pod's output is given as it is, so that it can be read by programs.
-        show_lines = print_plain if role and index is not None else print_prefixed
-        if follow:
-            follower = JobFollower(connection, found, source, lambda _: None)
-            if follower.to_the_end(show_lines) is None:
-                raise CommandError(f"{found.key.name} was deleted meanwhile", "see: swell get")
-        else:
-            show_lines(source.current_lines())
 
 
 @dataclass(frozen=True, slots=True)

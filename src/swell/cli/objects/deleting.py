@@ -19,14 +19,19 @@ POLL = Backoff(base_s=0.05, cap_s=1.0)
 REPORT_AFTER_S = 1.0
 
 
-def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
+def delete_one(
+    resource: Resource[Body],
+    body: Body,
+    connection: ClusterConnection,
+    grace_s: int | None = None,
+) -> None:
     """Delete the object that was read. A later one of its name stays, and so does a missing one.
 
     The uid is a precondition of the request.
     """
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
-    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background")
+    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background", grace_s=grace_s)
     try:
         connection.client.send(calls.delete(resource, key, deletion))
     except NotFoundError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
+from swell.cli.job_kinds import JOB_KINDS
+from swell.cli.objects.describe_job import job_standing
 from swell.cli.objects.events import events_text
 from swell.cli.output import indented, to_yaml
 from swell.cluster.kube.oneshot import OneShot
@@ -14,11 +16,15 @@ _HEADING_WIDTH = 14
 
 def describe_object(body: Body, client: OneShot) -> str:
     """Return the metadata of an object, its other fields as YAML, and its events."""
-    parts = [_head(body)]
+    is_job = body["kind"] in {kind.kind for kind in JOB_KINDS}
+    # Of a job, the reason of its state comes first; its status is reported and not dumped.
+    parts = [job_standing(body, client)] if is_job else []
+    parts.append(_head(body))
+    reported = {"apiVersion", "kind", "metadata", *({"status"} if is_job else ())}
     parts += [
         f"{name.capitalize()}:\n{indented(to_yaml(value))}"
         for name, value in body.items()
-        if name not in {"apiVersion", "kind", "metadata"} and value
+        if name not in reported and value
     ]
     parts.append(events_text(body, client))
     return "\n".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from swell.api.kinds import EVENTS
 from swell.api.meta import Body
@@ -33,15 +34,27 @@ def event_order(event: Body) -> tuple[float, float, str]:
 def _events(events: list[Body], now: float) -> str:
     if not events:
         return "Events:       none"
-    rows = [["AGE", "TYPE", "REASON", "FROM", "MESSAGE"]]
-    for event in sorted(events, key=event_order):
+    return f"Events:\n{indented(aligned(events_table(sorted(events, key=event_order), now)))}"
+
+
+def events_table(
+    events: Iterable[Body], now: float, *, with_object: bool = False
+) -> list[list[str]]:
+    """Return heading and rows for events, in their order."""
+    lead = ["OBJECT"] if with_object else []
+    rows = [["AGE", "TYPE", "REASON", *lead, "FROM", "MESSAGE"]]
+    for event in events:
+        about = event.get("involvedObject") or {}
+        lead = [f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"]
         source = event.get("source", {}).get("component") or event.get("reportingComponent", "")
         times = (event.get("series") or {}).get("count") or event.get("count") or 1
         age = _age(now - parse_time(_last_seen(event))) + (f" (x{times})" if times > 1 else "")
-        rows.append(
-            [age, event.get("type", ""), event.get("reason", ""), source, event.get("message", "")]
-        )
-    return f"Events:\n{indented(aligned(rows))}"
+        # A message with several lines would break the table's own.
+        message = " ".join(str(event.get("message", "")).split())
+        whose = lead if with_object else []
+        kind, reason = event.get("type", ""), event.get("reason", "")
+        rows.append([age, kind, reason, *whose, source, message])
+    return rows
 
 
 def _last_seen(event: Body) -> str:

@@ -1,0 +1,145 @@
+"""The command `swell logs`: what the containers of a job or of pods have printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import typer
+
+from swell.api.kinds import PODS
+from swell.api.meta import Body, Key
+from swell.cli import options
+from swell.cli.command_line import USAGE, CommandError
+from swell.cli.connection import ClusterConnection, connected
+from swell.cli.job_kinds import FoundJob, find_job, parse_job_name
+from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
+from swell.cli.jobs.log_options import LogOptions, TailedLogs
+from swell.cli.jobs.logs import (
+    ContainerFilter,
+    JobLogs,
+    LogLine,
+    PodLogs,
+    ServerJobLogs,
+    check_filter,
+    logs_of,
+)
+from swell.cli.options import ClusterOptions, option_groups, seconds_of
+from swell.cluster.kube import calls
+from swell.runtime.cluster import Selection
+from swell.runtime.errors import NotFoundError
+
+_POD_KINDS = frozenset({"pod", "pods", "po"})
+
+
+@option_groups
+def logs(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="JOB|POD", help="A job (aitj/NAME, tj/NAME), or a pod (pod/NAME)."),
+    ] = None,
+    *,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Stay until it ends.")] = False,
+    role: Annotated[str, typer.Option("--role", help="Of this role alone.")] = "",
+    index: Annotated[int | None, typer.Option("--index", min=0, help="Of this pod alone.")] = None,
+    container: Annotated[str, typer.Option("-c", "--container", help="Of this one alone.")] = "",
+    tail: Annotated[
+        int | None, typer.Option("--tail", help="The last lines of each pod; -1 for all.")
+    ] = None,
+    since: Annotated[
+        float | None,
+        typer.Option("--since", parser=seconds_of, metavar="DURATION", help="As 10m: not older."),
+    ] = None,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="The time before each line.")
+    ] = False,
+    previous: Annotated[
+        bool, typer.Option("-p", "--previous", help="Of the containers' runs before.")
+    ] = False,
+    labels: options.Labels = "",
+    namespace: options.Namespace = "",
+    cluster: ClusterOptions,
+) -> None:
+    """Print what the containers of a job have printed, also when its pods are gone."""
+    # A negative number means all lines, as for kubectl; a fraction of a second counts as one.
+    n_lines = None if tail is None or tail < 0 else tail
+    since_s = None if since is None else max(1, round(since))
+    wanted = LogOptions(n_lines, since_s, timestamps, previous)
+    if bool(name) == bool(labels):
+        raise CommandError("say whose logs: a job, a pod, or -l LABELS", exit_code=USAGE)
+    filter_ = ContainerFilter(role, index, container)
+    with connected(cluster) as connection:
+        scope = connection.namespace(namespace)
+        job = None if labels or _is_pod(name or "") else _job(name or "", scope, connection)
+        if job is not None:
+            _print_job(connection, job, filter_, wanted, follow=follow)
+            return
+        pods = _pods(name or "", Selection(scope, labels), connection)
+        show = print_plain if len(pods) == 1 else print_prefixed
+        _print_pods(PodLogs(connection, pods, container, wanted.query()), show, follow=follow)
+
+
+def _print_job(
+    connection: ClusterConnection,
+    job: FoundJob,
+    filter_: ContainerFilter,
+    wanted: LogOptions,
+    *,
+    follow: bool,
+) -> None:
+    check_filter(job, filter_)
+    source: JobLogs
+    if wanted.needs_server:
+        source = ServerJobLogs(connection, job, filter_, wanted.query())
+    else:
+        found = logs_of(connection, job, filter_)
+        source = found if wanted.tail is None else TailedLogs(found, wanted.tail)
+    # One pod's output is given as it is, so that it can be read by programs.
+    show = print_plain if filter_.role and filter_.index is not None else print_prefixed
+    if not follow:
+        show(source.current_lines())
+    elif JobFollower(connection, job, source, lambda _: None).to_the_end(show) is None:
+        raise CommandError(f"{job.key.name} was deleted meanwhile", "see: swell get")
+
+
+def _print_pods(
+    source: PodLogs, show: Callable[[Iterable[LogLine]], None], *, follow: bool
+) -> None:
+    if not follow:
+        show(source.current_lines())
+        return
+    for lines in source.followed():
+        show(lines)
+
+
+def _is_pod(name: str) -> bool:
+    kind, slash, _ = name.partition("/")
+    return bool(slash) and kind.lower() in _POD_KINDS
+
+
+def _job(name: str, scope: str, connection: ClusterConnection) -> FoundJob | None:
+    """Return the job; None if there is only a pod of that name, CommandError if neither."""
+    given = parse_job_name(name)
+    found = find_job(connection, scope, given)
+    if found is None and (given.kind is not None or not _has_pod(given.name, scope, connection)):
+        raise CommandError(f"no job {given.name} in namespace {scope}", "see: swell get")
+    return found
+
+
+def _has_pod(name: str, scope: str, connection: ClusterConnection) -> bool:
+    try:
+        connection.client.send(calls.get(PODS, Key(scope, name)))
+    except NotFoundError:
+        return False
+    return True
+
+
+def _pods(name: str, selection: Selection, connection: ClusterConnection) -> list[Body]:
+    pods = PODS.untyped()
+    if name:
+        key = Key(selection.namespace, name.rpartition("/")[2])
+        return [connection.client.send(calls.get(pods, key))]
+    found = list(connection.client.send(calls.list_page(pods, selection)).items)
+    if not found:
+        raise CommandError(f"no pod has the labels {selection.labels}", "see: swell get pods")
+    return found

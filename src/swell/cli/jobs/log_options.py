@@ -1,0 +1,68 @@
+"""Which part of a log is printed: the last lines, the newest, those of the run before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from swell.cli.jobs.logs import JobLogs, LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """The flags of `swell logs` about lines; without any, all lines are printed."""
+
+    tail: int | None = None
+    since_s: int | None = None
+    timestamps: bool = False
+    previous: bool = False
+
+    @property
+    def needs_server(self) -> bool:
+        """Whether only an API server can answer: log files hold the lines alone."""
+        return self.since_s is not None or self.timestamps or self.previous
+
+    def query(self) -> str:
+        """Return the options as parameters of a request for a pod's log."""
+        asked = {
+            "tailLines": self.tail,
+            "sinceSeconds": self.since_s,
+            "timestamps": "true" if self.timestamps else None,
+            "previous": "true" if self.previous else None,
+        }
+        return urlencode({name: value for name, value in asked.items() if value is not None})
+
+
+class TailedLogs:
+    """The last lines of each pod in logs that are there already, and then all that come."""
+
+    def __init__(self, logs: JobLogs, n_lines: int) -> None:
+        self._logs = logs
+        self._n_lines = n_lines
+        self._is_begun = False
+
+    def new_lines(self) -> Iterator[LogLine]:
+        if self._is_begun:
+            yield from self._logs.new_lines()
+        else:
+            self._is_begun = True
+            yield from self._last_of_each(self._logs.new_lines())
+
+    def last_lines(self) -> Iterator[LogLine]:
+        if self._is_begun:
+            yield from self._logs.last_lines()
+        else:
+            yield from self.current_lines()
+
+    def current_lines(self) -> Iterator[LogLine]:
+        self._is_begun = True
+        yield from self._last_of_each(self._logs.current_lines())
+
+    def _last_of_each(self, lines: Iterator[LogLine]) -> Iterator[LogLine]:
+        kept: dict[str, deque[LogLine]] = {}
+        for line in lines:
+            kept.setdefault(line.source, deque(maxlen=self._n_lines)).append(line)
+        for some in kept.values():
+            yield from some

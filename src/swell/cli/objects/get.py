@@ -1,0 +1,183 @@
+"""The command `swell get`: objects of any kind, as tables of the server or in another format."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from swell.api import codec
+from swell.api.kinds import EVENTS, RECORDED_EVENTS
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.cli import options
+from swell.cli.connection import ClusterConnection, connected
+from swell.cli.objects.events import event_order
+from swell.cli.objects.finding import (
+    WantedObjects,
+    each_served,
+    read_objects,
+    report_nothing_found,
+    wanted_objects,
+)
+from swell.cli.objects.formats import (
+    ObjectFormat,
+    OutputChoice,
+    parse_output,
+    print_objects,
+    sort_key,
+)
+from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.output import aligned, table_rows
+from swell.cluster.kube import calls
+from swell.runtime.cluster import Selection
+from swell.runtime.errors import NotFoundError
+
+# Asks for a Table as kubectl does; a server that makes none sends the objects.
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+OptionalArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KIND] [NAME]...", help="Kind, kinds by commas, or all; then names."),
+]
+Watch = Annotated[bool, typer.Option("-w", "--watch", help="Stay, and show every change.")]
+SortBy = Annotated[str, typer.Option("--sort-by", metavar="PATH", help="Such as .metadata.name.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """The columns and the order of tables, besides the server's own."""
+
+    choice: OutputChoice
+    sort_by: str = ""
+    has_labels: bool = False
+    has_namespaces: bool = False
+    has_kinds: bool = False  # names are written kind/name
+
+    @property
+    def needs_objects(self) -> bool:
+        """Whether rows need whole objects; servers send metadata alone by themselves."""
+        return bool(self.sort_by)
+
+
+@option_groups
+def get(
+    arguments: OptionalArguments = None,
+    *,
+    output: options.ObjectOutput = "",
+    watch: Watch = False,
+    sort_by: SortBy = "",
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False,
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of labels.")] = False,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="A missing object is no error.")
+    ] = False,
+    namespace: options.Namespace = "",
+    everywhere: options.AllNamespaces = False,
+    labels: options.Labels = "",
+    fields: options.FieldSelector = "",
+    cluster: ClusterOptions,
+) -> None:
+    """Show objects: jobs, or those of KIND."""
+    choice = parse_output(output, has_headers=not no_headers)
+    with (
+        connected(cluster) as connection,
+        suppress(NotFoundError) if ignore_not_found else nullcontext(),
+    ):
+        asked = Selection(namespace, labels, fields)
+        wanted = wanted_objects(arguments or [], connection, asked, everywhere=everywhere)
+        has_kinds = bool(arguments) and len(wanted) > 1
+        view = TableView(choice, sort_by, show_labels, everywhere, has_kinds)
+        if watch:
+            from swell.cli.objects.watching import watch_objects
+
+            watch_objects(wanted, view, connection)
+        elif choice.is_table:
+            _show_tables(wanted, view, connection)
+        else:
+            _show_objects(wanted, view, connection)
+
+
+def _show_objects(
+    wanted: Sequence[WantedObjects], view: TableView, connection: ClusterConnection
+) -> None:
+    def read(one: WantedObjects) -> Sequence[Body]:
+        items = read_objects(one, connection)
+        if is_of_events(one.resource) and not one.names:
+            return sorted(items, key=event_order)
+        return items
+
+    items = [item for _, page in each_served(wanted, read) for item in page]
+    if view.sort_by:
+        items.sort(key=lambda item: sort_key(view.sort_by, item))
+    is_single = sum(len(one.names) for one in wanted) == 1 and len(wanted) == 1
+    print_objects(items, view.choice, is_single=is_single)
+
+
+def _show_tables(
+    wanted: Sequence[WantedObjects], view: TableView, connection: ClusterConnection
+) -> None:
+    """Print the server's own tables: their columns are those that the kinds' authors chose."""
+
+    def read(one: WantedObjects) -> list[list[str]]:
+        answers = (connection.client.send(call) for call in _table_calls(one, view))
+        pages = [rows_of(codec.decode(answer, dict), one, view) for answer in answers]
+        # Names are read one by one; each answer is a table of its own with the same heading.
+        return [*pages[0], *(row for page in pages[1:] for row in page[1:])]
+
+    tables = [rows for _, rows in each_served(wanted, read) if len(rows) > 1]
+    if tables:
+        first = 0 if view.choice.has_headers else 1
+        sys.stdout.write("\n\n".join(aligned(rows[first:]) for rows in tables) + "\n")
+    else:
+        report_nothing_found(wanted[0].selection.namespace, connection)
+
+
+def rows_of(table: Body, wanted: WantedObjects, view: TableView) -> list[list[str]]:
+    """Return heading and rows of a server's Table, in the order that was asked for."""
+    rows = list(table.get("rows") or ())
+    if view.sort_by:
+        rows.sort(key=lambda row: sort_key(view.sort_by, row["object"]))
+    elif is_of_events(wanted.resource) and not wanted.names:
+        rows.sort(key=lambda row: event_order(row["object"]))
+    if view.has_kinds:
+        kind = wanted.resource.kind.lower()
+        rows = [{**row, "cells": [f"{kind}/{row['cells'][0]}", *row["cells"][1:]]} for row in rows]
+    shown = table_rows(
+        {**table, "rows": rows},
+        wide=view.choice.format is ObjectFormat.WIDE,
+        with_namespace=view.has_namespaces and wanted.resource.namespaced,
+    )
+    if view.has_labels:
+        labels = [_labels(row.get("object") or {}) for row in rows]
+        shown = [[*row, cell] for row, cell in zip(shown, ["LABELS", *labels], strict=True)]
+    return shown
+
+
+def _labels(body: Body) -> str:
+    pairs = (body.get("metadata") or {}).get("labels") or {}
+    return ",".join(f"{name}={value}" for name, value in sorted(pairs.items())) or "<none>"
+
+
+def _table_calls(wanted: WantedObjects, view: TableView) -> list[calls.KubeCall[bytes]]:
+    if wanted.names:
+        keys = [Key(wanted.selection.namespace, name) for name in wanted.names]
+        paths = [calls.get(wanted.resource, key).path for key in keys]
+    else:
+        paths = [calls.list_page(wanted.resource, wanted.selection).path]
+    return [calls.raw(table_path(path, wanted, view), accept=TABLE) for path in paths]
+
+
+def table_path(path: str, wanted: WantedObjects, view: TableView) -> str:
+    """Return the path of a table; where rows are sorted, with the objects to sort them by."""
+    if is_of_events(wanted.resource) or view.needs_objects:
+        return f"{path}{'&' if '?' in path else '?'}includeObject=Object"
+    return path
+
+
+def is_of_events(resource: Resource[Body]) -> bool:
+    return resource.kind == EVENTS.kind and resource.group in {EVENTS.group, RECORDED_EVENTS.group}
