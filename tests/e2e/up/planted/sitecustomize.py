@@ -15,8 +15,8 @@ if os.environ.get("SWELL_PLANTED_LEAK") and "up" in sys.orig_argv:
     leaked: list[Commit] = []
     keep = Storage._keep
 
-    def keep_for_ever(storage: Storage, commit: Commit) -> None:
+    def keep_for_ever(self: Storage, commit: Commit) -> None:
         leaked.append(commit)
-        keep(storage, commit)
+        keep(self, commit)
 
     Storage._keep = keep_for_ever  # type: ignore[method-assign]

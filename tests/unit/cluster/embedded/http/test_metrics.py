@@ -33,7 +33,7 @@ def test_stalls_of_the_loop_are_counted_behind_the_token(tmp_path: Path) -> None
                 time.sleep(STALL_S + 0.5)  # noqa: ASYNC251 - a loop that stands still
                 await asyncio.sleep(0.5)
                 after = await asyncio.to_thread(raw.ask, "GET", "/metrics")
-                strange = {"Authorization": "Bearer wrong"}
+                strange: dict[str, str | None] = {"Authorization": "Bearer wrong"}
                 refused = await asyncio.to_thread(raw.ask, "GET", "/metrics", None, strange)
         return refused.code, before.body.decode(), after.body.decode()
 
