@@ -10,6 +10,7 @@ import contextlib
 import gc
 import http.client
 import json
+import resource
 import socket
 import ssl
 import subprocess
@@ -27,6 +28,7 @@ from tests.contract.targets import embedded_server
 WAIT_S_MAX = 0.5  # on a machine with nothing else to do
 GROWTH_BYTES_MAX = 500 << 20
 # An answer that a real server gives, too: what is not implemented, and a version of the future.
+ADDRESS_BYTES_MAX = 4 << 30
 REFUSED = (OSError, http.client.HTTPException)
 ALLOWED_5XX = frozenset({501, 504})
 
@@ -118,8 +120,14 @@ Attack = Callable[[Target], None]
 def target_server(home: Path) -> Iterator[Target]:
     """A server with a namespace, a custom kind, and an object of every kind."""
     with embedded_server(home) as process, Raw(home / "kubeconfig") as raw:
+        limit_memory(process.pid)
         hostile.prepare(raw)
         yield Target(home, process, raw)
+
+
+def limit_memory(pid: int) -> None:
+    """An attack that works must not take the whole machine down with its server."""
+    resource.prlimit(pid, resource.RLIMIT_AS, (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX))
 
 
 def measure(target: Target, name: str, attack: Attack) -> Harm:

@@ -67,7 +67,7 @@ def env_of(container: Body, referred: ReferencedObjects = NOTHING) -> dict[str, 
 )
 def test_references_are_expanded(text: str, expected: str) -> None:
     """Known ones are replaced, unknown ones stay, a doubled dollar is one."""
-    assert expand(text, {"A": "1", "B": "2"}) == expected
+    assert expand(text, {"A": "1", "B": "2"}, 1_000) == expected
 
 
 def test_later_variables_win_and_see_the_earlier() -> None:
@@ -124,6 +124,27 @@ def test_missing_source_is_an_error_unless_optional(source: Body) -> None:
     if kind != "fieldRef":
         optional = {kind: {**source[kind], "optional": True}}
         assert env_of({"env": [{"name": "X", "valueFrom": optional}]}, referred) == {}
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        [{"name": f"E{n}", "value": f"$(E{n - 1})$(E{n - 1})" if n else "ab"} for n in range(60)],
+        [{"name": f"E{n}", "value": "$(E0)" if n else "x" * 100_000} for n in range(1_000)],
+        [{"name": "A", "value": "x" * 140_000}],
+    ],
+)
+def test_variables_that_no_program_could_be_given_are_refused(env: list[Body]) -> None:
+    """Sixty doublings would fill any memory, and so would a thousand copies of a long value."""
+    with pytest.raises(ContainerConfigError) as caught:
+        env_of({"env": env})
+    assert "131,071 bytes" in str(caught.value)
+
+
+def test_arguments_that_no_program_could_be_given_are_refused() -> None:
+    container = a_pod({"command": ["echo", "$(A)" * 100]}).spec.containers[0]
+    with pytest.raises(ContainerConfigError, match="argument 1 has more than"):
+        command_line(container, {"A": "x" * 100_000})
 
 
 def test_container_without_a_command_cannot_be_made() -> None:

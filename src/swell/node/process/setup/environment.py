@@ -26,6 +26,9 @@ _REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))?")
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 _ONE = parse("1")
+# Linux gives a program no longer variable or argument, and no more of them together.
+TEXT_BYTES_MAX = (128 << 10) - 1
+TOTAL_BYTES_MAX = 6 << 20
 # Variables of the agent that a process may need to run at all, since there is no image that would
 # bring its own. Everything else comes from the pod.
 INHERITED = (
@@ -77,6 +80,7 @@ def environment(
     Raises ContainerConfigError for a reference to something that does not exist.
     """
     env: dict[str, str] = {}
+    room = _Room(container.name)
     for source in container.env_from:
         for reference, held, kind in (
             (source.config_map_ref, referenced.config_maps, "configmap"),
@@ -92,7 +96,7 @@ def environment(
     for variable in container.env:
         origin = variable.value_from
         if origin is None:
-            env[variable.name] = expand(variable.value, env)
+            env[variable.name] = room.expanded(variable.value, env, f"variable {variable.name}")
             continue
         value = _sourced(pod, container, variable, referenced, context)
         if value is not None:
@@ -105,22 +109,61 @@ def command_line(container: BoundContainer, env: Mapping[str, str]) -> tuple[str
 
     Raises ContainerConfigError when there are none: no image supplies a default here.
     """
-    argv = tuple(expand(part, env) for part in (*container.command, *container.args))
+    room = _Room(container.name)
+    argv = tuple(
+        room.expanded(part, env, f"argument {n}")
+        for n, part in enumerate((*container.command, *container.args))
+    )
     if not argv:
         message = f"container {container.name} has no command, and no image is run here"
         raise ContainerConfigError(message, "CreateContainerError")
     return argv
 
 
-def expand(text: str, env: Mapping[str, str]) -> str:
-    """Returns the text with its references replaced; unknown ones stay as they are."""
+class _Room:
+    """The bytes that variables, or arguments, of one container may still take.
+
+    A variable that names the one before it twice doubles it: sixty of them would fill any memory.
+    """
+
+    def __init__(self, container: str) -> None:
+        self._container = container
+        self._left = TOTAL_BYTES_MAX
+
+    def expanded(self, text: str, env: Mapping[str, str], what: str) -> str:
+        """Returns the text with its references replaced; ContainerConfigError when it is long."""
+        try:
+            found = expand(text, env, min(TEXT_BYTES_MAX, self._left))
+        except ValueError:
+            limits = f"{TEXT_BYTES_MAX:,} bytes, or all together more than {TOTAL_BYTES_MAX:,}"
+            message = f"container {self._container}: {what} has more than {limits}"
+            raise ContainerConfigError(message) from None
+        self._left -= len(found.encode("utf-8", "surrogatepass"))
+        return found
+
+
+def expand(text: str, env: Mapping[str, str], n_bytes_max: int) -> str:
+    """Returns the text with its references replaced; unknown ones stay as they are.
+
+    ValueError when it would have more bytes than that, before it is made.
+    """
+    n_bytes = len(text.encode("utf-8", "surrogatepass"))
 
     def replaced(found: re.Match[str]) -> str:
+        nonlocal n_bytes
         if found[1] == "$":
+            n_bytes -= 1
             return "$"
-        return env.get(found[2], found[0]) if found[2] is not None else found[0]
+        value = env.get(found[2], found[0]) if found[2] is not None else found[0]
+        n_bytes += len(value) - len(found[0])
+        if n_bytes > n_bytes_max:
+            raise ValueError(f"more than {n_bytes_max:,} bytes")
+        return value
 
-    return _REFERENCE.sub(replaced, text)
+    made = _REFERENCE.sub(replaced, text)
+    if len(made.encode("utf-8", "surrogatepass")) > n_bytes_max:
+        raise ValueError(f"more than {n_bytes_max:,} bytes")
+    return made
 
 
 def referenced_names(pod: BoundPod) -> ReferencedNames:
