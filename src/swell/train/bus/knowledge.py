@@ -44,6 +44,11 @@ class Knowledge:
         return self.broken >= self.generation
 
     def is_dead(self, member: Member, now: float) -> bool:
+        """Whether a member is dead for certain. So is one in whose place this process is."""
+        own = self.status
+        is_predecessor = member.index == own.index and member.incarnation != own.incarnation
+        if is_predecessor and member.instance <= own.instance:
+            return True
         return self.deaths.is_dead(member, self.roster, now)
 
     def is_in_plan(self, incarnation: int) -> bool:
@@ -77,16 +82,9 @@ class Knowledge:
                 return position
         return None
 
-    def unsettled(self, agreeing: set[int], statuses: list[MemberStatus], since: float) -> bool:
-        """Whether a process at a known address may live that does not agree with the rest."""
-        agreed = {s.index for s in statuses if s.incarnation in agreeing}
-        addresses = {
-            **{i: self.row(i) for i in range(len(self.roster.hosts))},
-            **{m.index: (m.host, m.bus) for m in (self.plan.members if self.plan else ())},
-        }
-        return any(
-            index not in agreed
-            and not self.deaths.was_empty(address, since)
-            and not (self.roster.lists(index) and self.deaths.was_empty(self.row(index), since))
-            for index, address in addresses.items()
+    def is_settled(self, agreed: set[int], since: float) -> bool:
+        """Whether every listed index has agreed, or nobody was at its address since then."""
+        return all(
+            index in agreed or self.deaths.was_empty(self.row(index), since)
+            for index in range(len(self.roster.hosts))
         )

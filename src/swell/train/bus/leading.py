@@ -64,6 +64,7 @@ class Leadership:
         self._lines = lines
         self._since = now  # when the last change of circumstances began
         self._statuses: dict[LineId, MemberStatus] = {}
+        self._arrived: dict[int, float] = {}  # by incarnation
         self._switch: Switch | None = None
         self._n_switches = 0
         self._knocked: float | None = None
@@ -82,7 +83,7 @@ class Leadership:
     def hear(self, line: LineId, status: MemberStatus, message: Message, now: float) -> None:
         """Take a message of a process that follows, or wants to."""
         if isinstance(message, Follow):
-            self.welcome(line, status)
+            self.welcome(line, status, now)
         if line not in self._statuses:
             return
         match message:
@@ -91,7 +92,7 @@ class Leadership:
             case FailedGeneration() if message.generation == self._know.generation:
                 self.break_up(now)
             case Promise():
-                self._candidacy.hear_promise(status.incarnation, message)
+                self._hear_promise(line, status, message)
             case PlanAccepted():
                 self._candidacy.hear_accepted(status.incarnation, message)
             case Outbid():
@@ -102,14 +103,16 @@ class Leadership:
 
     # ---- followers come and go
 
-    def welcome(self, line: LineId, status: MemberStatus) -> None:
+    def welcome(self, line: LineId, status: MemberStatus, now: float) -> None:
         """Take a follower, whose earlier lines are of no use any more."""
         for other, held in list(self._statuses.items()):
             if held.incarnation == status.incarnation and other != line:
                 del self._statuses[other]
         self._statuses[line] = status
+        self._arrived[status.incarnation] = now
         self._send(line, Prepare(self._candidacy.after, self._candidacy.ballot))
-        if self._know.is_broken and status.generation == self._know.generation:
+        know = self._know
+        if know.plan and know.is_broken and status.generation == know.generation:
             self._send(line, Abort(self._know.generation))
 
     def hear_status(self, line: LineId, status: MemberStatus) -> None:
@@ -137,6 +140,13 @@ class Leadership:
         for line, status in list(self._statuses.items()):
             if line == SELF or know.is_in_plan(status.incarnation):
                 self._send(line, Abort(know.generation))
+
+    def _hear_promise(self, line: LineId, status: MemberStatus, promise: Promise) -> None:
+        self._candidacy.hear_promise(status.incarnation, promise)
+        if self._candidacy.proposed is not None:
+            # It has come, or come back, while the others vote.
+            candidacy = self._candidacy
+            self._send(line, ProposePlan(candidacy.after, candidacy.ballot, candidacy.proposed))
 
     def _hear_outbid(self, outbid: Outbid) -> None:
         """Somebody promised another process more: begin again above that ballot."""
@@ -167,6 +177,8 @@ class Leadership:
             if now - self._since > ATTACH_S:
                 self.break_up(now)
             return
+        if all(status.formed == plan.generation for status in here):
+            self._dismiss_outsiders()
         is_switching = self._switch is not None and self._switch.after is not None
         if any(_has_left(s, plan.generation, is_switching=is_switching) for s in here):
             self.break_up(now)
@@ -177,6 +189,15 @@ class Leadership:
             self._n_switches += 1
             self._switch = Switch(plan, self._n_switches)
             self._send_to_plan(self._switch.question)
+
+    def _dismiss_outsiders(self) -> None:
+        """Let those go that leave and are in no group: all of it holds the state now."""
+        attendance = self._attendance()
+        for line, status in list(self._statuses.items()):
+            is_member = self._know.is_in_plan(status.incarnation)
+            if not is_member and not attendance.stays(status) and line not in self._dismissed:
+                self._dismissed.add(line)
+                self._send(line, Depart(Departure.LEAVE))
 
     def _wants_change(self, plan: GroupPlan, here: list[MemberStatus], now: float) -> bool:
         attendance = self._attendance()
@@ -240,7 +261,8 @@ class Leadership:
         for member in know.plan.members if know.plan else ():
             status = self._status_of(member.incarnation)
             if status is not None and status.phase not in _OUT:
-                if not know.is_broken or waited < FORM_S:
+                here = now - self._arrived[member.incarnation]
+                if not know.is_broken or min(waited, here) < FORM_S:
                     return True
             elif status is None and waited < TAKEOVER_S and not know.is_dead(member, now):
                 return True
@@ -293,22 +315,25 @@ class Leadership:
             know.plan,
             agreeing,
             lambda member: know.is_dead(member, now),
-            is_settled=lambda: not self._is_unsettled(agreeing),
+            is_settled=lambda: self._is_settled(agreeing),
         )
 
     def _is_certain(self, now: float) -> bool:
-        """Whether all of the last plan that are not here are dead, and no address is left out."""
-        here = {status.incarnation for status in self._statuses.values()}
+        """Whether nobody can hold a state that is not known here.
+
+        All of the last plan that are not ready are dead, and no listed address is left out.
+        """
+        ready = {status.incarnation for status in self._statuses.values() if status.phase in _OUT}
         missing = [
             m
             for m in (self._know.plan.members if self._know.plan else ())
-            if m.incarnation not in here
+            if m.incarnation not in ready
         ]
-        return all(self._know.is_dead(m, now) for m in missing) and not self._is_unsettled(here)
+        return all(self._know.is_dead(m, now) for m in missing) and self._is_settled(ready)
 
-    def _is_unsettled(self, agreeing: set[int]) -> bool:
-        statuses = list(self._statuses.values())
-        return self._know.unsettled(agreeing, statuses, self._since)
+    def _is_settled(self, agreeing: set[int]) -> bool:
+        agreed = {s.index for s in self._statuses.values() if s.incarnation in agreeing}
+        return self._know.is_settled(agreed, self._since)
 
     # ---- asking around
 

@@ -81,6 +81,7 @@ class BusMember:
         self._is_led = False  # the leader has said that it is one
         self._unled_since = now
         self._leave_by: float | None = None
+        self._is_free = False  # others train without this member
         self._departure: Departure | None = None
         self._deferred_departure: Departure | None = None
 
@@ -100,7 +101,12 @@ class BusMember:
 
     @property
     def is_leaving(self) -> bool:
-        return self.know.status.leaving
+        """Whether this process was asked to leave, or is listed no more."""
+        return self.know.status.leaving or self._is_unlisted
+
+    @property
+    def _is_unlisted(self) -> bool:
+        return self.know.was_listed and not self.know.roster.lists(self.know.status.index)
 
     @property
     def is_over(self) -> bool:
@@ -222,10 +228,16 @@ class BusMember:
     def _lead(self, now: float) -> None:
         self._up, self._is_led = SELF, True
         self.leadership = Leadership(self.know, self.lines, now)
-        self.leadership.welcome(SELF, self.know.status)
+        self.leadership.welcome(SELF, self.know.status, now)
         for line in self.lines.known():
             if line.follows and line.status is not None:
-                self.leadership.welcome(line.line, line.status)
+                self.leadership.welcome(line.line, line.status, now)
+
+    def _dismiss_followers(self) -> None:
+        """Close the lines of those who follow this member: they have to find another leader."""
+        for line in self.lines.known():
+            if line.follows:
+                self.lines.drop(line.line)
 
     def _resign(self, now: float) -> None:
         """Lead no more; the lines of followers stay until they have found another leader."""
@@ -295,6 +307,10 @@ class BusMember:
             case NewRoster(roster):
                 self._learn_roster(roster, line, now)
             case PlanCommitted(plan, forms):
+                is_new = plan.generation > self.know.generation
+                if is_new and line != SELF and self.leadership is not None:
+                    # The followers of this member have to know who leads now.
+                    self.leadership.broadcast(PlanCommitted(plan, forms=False), but=line)
                 self._learn_plan(plan, forms=forms, now=now)
             case Bye(done):
                 self._hear_goodbye(line, done=done, now=now)
@@ -312,8 +328,7 @@ class BusMember:
             return
         found.status, found.leads = hello.status, hello.leads
         found.generation = hello.generation
-        attached = {o.status.incarnation for o in self.lines.known() if o.line != line and o.status}
-        self.know.deaths.hear_status(hello.status, self.know.plan, attached)
+        self._learn_deaths(found)
         self._learn_roster(hello.roster, line, now)
         if hello.roster.epoch < self.know.roster.epoch:
             self.lines.send(line, NewRoster(self.know.roster))
@@ -323,7 +338,14 @@ class BusMember:
             own = self.know.position(self.know.status, now)
             theirs = self.know.position(hello.status, now)
             if theirs is not None and (own is None or theirs < own):
+                self._dismiss_followers()
                 self._resign(now)
+
+    def _learn_deaths(self, line: Line) -> None:
+        """Conclude from the process at the other end which members of the plan are dead."""
+        others = {o.status.incarnation for o in self.lines.known() if o is not line and o.status}
+        if line.status is not None:
+            self.know.deaths.hear_status(line.status, self.know.plan, others)
 
     def _hear_follower(self, line: LineId, message: Message, now: float) -> None:
         found = self.lines.get(line)
@@ -401,8 +423,12 @@ class BusMember:
         know.plan = plan
         know.acceptor.reset(plan.generation)
         know.deaths.read_roster(know.roster, plan, now)
+        for line in self.lines.known():
+            self._learn_deaths(line)
         is_member = know.is_in_plan(know.status.incarnation)
         is_ready = know.status.phase is MemberPhase.READY
+        # A plan that broke up at once has handed over no state: whoever holds one is needed.
+        self._is_free = forms and not is_member
         if not forms or (is_member and not is_ready):
             know.broken = max(know.broken, plan.generation)
         self._find_leader_of(plan, now)
@@ -457,20 +483,20 @@ class BusMember:
         """Leave, if there is nothing to wait for; or if nothing came of waiting."""
         know, status = self.know, self.know.status
         is_ghost = know.roster.instance_of(status.index) > status.instance
-        is_unlisted = know.was_listed and not know.roster.lists(status.index)
         if is_ghost:
             self._abort(know.generation)
             if status.phase is MemberPhase.READY:
                 self._depart(Departure.LEAVE)
             return
-        if not status.leaving and not is_unlisted:
+        if not self.is_leaving:
             return
         is_late = self._leave_by is not None and now > self._leave_by
         if is_late:
             self._abort(know.generation)
         if self.know.status.phase is not MemberPhase.READY:
             return
-        if not know.is_in_plan(status.incarnation):
+        is_needed = know.plan is not None and status.trained and not self._is_free
+        if not is_needed and not know.is_in_plan(status.incarnation):
             self._depart(Departure.LEAVE)
         elif is_late:
             self._depart(Departure.SAVE if status.trained else Departure.LEAVE)

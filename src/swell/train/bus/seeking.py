@@ -38,22 +38,28 @@ class Seeker:
             if target.incarnation == know.status.incarnation:
                 return n_waiting == 0
             line = _line_to(target, lines)
-            if line is not None:
-                if now - self._passed.get(line.line, -PASSED_OVER_S) < PASSED_OVER_S:
-                    continue
-                if n_waiting == 0:
-                    return line
-                continue
-            if know.deaths.was_empty(target.address, now - EMPTY_S):
-                continue
-            if know.deaths.was_silent(target.address, now - SILENT_S):
-                continue
-            if lines.to_address(target.address) is None:
-                lines.dial(target.address, now)
-            n_waiting += 1
+            if line is not None and n_waiting == 0 and not self._is_passed(line, now):
+                return line
+            if line is None and self._waits_for(target, know, lines, now):
+                n_waiting += 1
             if n_waiting >= WINDOW:
                 break
         return False
+
+    def _is_passed(self, line: Line, now: float) -> bool:
+        return now - self._passed.get(line.line, -PASSED_OVER_S) < PASSED_OVER_S
+
+    def _waits_for(self, target: Target, know: Knowledge, lines: Lines, now: float) -> bool:
+        """Whether a place may still answer; it is called if that was not done yet."""
+        if know.deaths.was_empty(target.address, now - EMPTY_S):
+            return False
+        if know.deaths.was_silent(target.address, now - SILENT_S):
+            return False
+        dialled = lines.to_address(target.address)
+        if dialled is None:
+            lines.dial(target.address, now)
+        # Otherwise, another process may have answered in its place.
+        return dialled is None or dialled.status is None
 
 
 def _line_to(target: Target, lines: Lines) -> Line | None:

@@ -1,0 +1,205 @@
+"""The bugs that can be planted in the bus, as replacements of parts of it while a run lasts.
+
+Some are a flaw together with the guard that is usually missing where it is made: alone, the guards
+that are left hide them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+from unittest import mock
+
+from swell.train.bus import choosing, leading
+from swell.train.bus.ballots import Acceptor, Candidacy, Quorum
+from swell.train.bus.choosing import Attendance
+from swell.train.bus.events import LineId, Received
+from swell.train.bus.knowledge import Knowledge
+from swell.train.bus.leading import Leadership
+from swell.train.bus.lines import Address, Lines
+from swell.train.bus.liveness import Deaths
+from swell.train.bus.member import BusMember
+from swell.train.bus.messages import (
+    BegunAnswer,
+    Hello,
+    MemberPhase,
+    MemberStatus,
+    PlanAccepted,
+    PlanCommitted,
+    Prepare,
+    Promise,
+    ProposePlan,
+    SwitchAfter,
+)
+from swell.train.bus.plan import NOTHING, GroupPlan, Held
+from swell.train.bus.switching import Switch
+from tests.sim.train.story import Story
+from tests.sim.train.world import RunResult, run_story
+
+# An owner, the name of its part, and the part that replaces it.
+Replacement = tuple[Any, str, Any]
+
+
+def _accept_any(acceptor: Acceptor, message: ProposePlan) -> PlanAccepted:
+    acceptor.plan, acceptor.accepted = message.plan, message.ballot
+    return PlanAccepted(message.after, message.ballot)
+
+
+def _vote_for_any(
+    member: BusMember, line: LineId, message: Prepare | ProposePlan, now: float
+) -> None:
+    if member._up is None:
+        member._up, member._up_since = line, now
+    member._is_led = True
+    if isinstance(message, Prepare):
+        member.lines.send(line, Promise(message.after, message.ballot))
+    elif message.after == member.know.generation:
+        member.lines.send(line, PlanAccepted(message.after, message.ballot))
+
+
+def _count_blindly(leader: Leadership, plan: GroupPlan, _: float) -> None:
+    for line in sorted(leader._statuses, reverse=True):
+        leader._send(line, PlanCommitted(plan, forms=True))
+
+
+def _any_quorum(
+    plan: GroupPlan | None,
+    agreeing: Collection[int],
+    _: Callable[..., bool],
+    *,
+    is_settled: Callable[[], bool],
+) -> Quorum:
+    voters = plan.members if plan is not None else ()
+    if any(voter.incarnation in agreeing for voter in voters):
+        return Quorum.MOST
+    return Quorum.SURVIVORS if not voters and is_settled() else Quorum.NONE
+
+
+def _learn_any_plan(real: Callable[..., None]) -> Callable[..., None]:
+    def learn(member: BusMember, plan: GroupPlan, *, forms: bool, now: float) -> None:
+        if member.know.plan is not None and plan.generation < member.know.generation:
+            member.know.plan, member.know.broken = None, 0
+            forms = True
+        real(member, plan, forms=forms, now=now)
+
+    return learn
+
+
+def _tell_old_plans(real: Callable[..., None]) -> Callable[..., None]:
+    def hear(member: BusMember, line: LineId, hello: Hello, now: float) -> None:
+        plan = member.know.plan
+        real(member, line, hello, now)
+        if plan is not None and hello.generation > plan.generation:
+            member.lines.send(line, PlanCommitted(plan, forms=False))
+
+    return hear
+
+
+def _leaders_state(real: Callable[..., GroupPlan]) -> Callable[..., GroupPlan]:
+    def make(*given: Any, **named: Any) -> GroupPlan:
+        plan = real(*given, **named)
+        ranks = tuple(range(1, plan.size))
+        return GroupPlan(plan.generation, plan.epoch, plan.members, plan.prefix, 0, ranks)
+
+    return make
+
+
+def _stays_though_leaving(attendance: Attendance, status: MemberStatus) -> bool:
+    is_over = status.phase in (MemberPhase.DONE, MemberPhase.GONE)
+    return attendance.roster.lists(status.index) and not is_over
+
+
+def _promise_only(candidacy: Candidacy, voter: int, promise: Promise) -> None:
+    if (promise.after, promise.ballot) == (candidacy.after, candidacy.ballot):
+        candidacy.promised.add(voter)
+
+
+def _accepts_gaps(lines: Lines, event: Received, now: float) -> bool:
+    line = lines.get(event.line)
+    if line is not None:
+        line.received, line.heard = event.number, now
+    return line is not None
+
+
+def _newest_by_step(attendance: Attendance) -> Held | None:
+    trained = [status.held for status in attendance.ready if status.trained]
+    return max(trained, key=lambda held: held.step, default=None)
+
+
+def _silence_is_death(deaths: Deaths, address: Address, now: float) -> None:
+    deaths._silent[address] = deaths._empty[address] = now
+    deaths._dead |= _INCARNATIONS.get(address, set())
+
+
+# By address, all incarnations that were ever in a plan: for the flaw above.
+_INCARNATIONS: dict[Address, set[int]] = {}
+
+
+def _remembering(real: Callable[..., None]) -> Callable[..., None]:
+    def learn(member: BusMember, plan: GroupPlan, *, forms: bool, now: float) -> None:
+        for one in plan.members:
+            _INCARNATIONS.setdefault((one.host, one.bus), set()).add(one.incarnation)
+        real(member, plan, forms=forms, now=now)
+
+    return learn
+
+
+def _switch_at_least(
+    switch: Switch, incarnation: int, answer: BegunAnswer
+) -> Iterator[SwitchAfter]:
+    switch._begun[incarnation] = answer.step
+    if len(switch._begun) == switch.plan.size and switch.after is None:
+        switch.after = min(switch._begun.values()) - 1
+        yield SwitchAfter(switch.plan.generation, switch.number, switch.after)
+
+
+def _same_numbers(*_: Any, newest: Held | None, **__: Any) -> int:
+    return (newest.generation if newest is not None else 0) + 1
+
+
+PLANTED: Mapping[str, tuple[Replacement, ...]] = {
+    "bus has two leaders": (
+        (Acceptor, "_accept", _accept_any),
+        (BusMember, "_vote", _vote_for_any),
+        (leading, "quorum_of", _any_quorum),
+    ),
+    "bus trains by an uncommitted plan": ((Leadership, "_count", _count_blindly),),
+    "bus lets a minority go on": ((leading, "quorum_of", _any_quorum),),
+    "bus accepts stale generations": (
+        (BusMember, "_learn_plan", _learn_any_plan(BusMember._learn_plan)),
+        (BusMember, "_hear_hello", _tell_old_plans(BusMember._hear_hello)),
+    ),
+    "bus applies a step by some": ((leading, "make_plan", _leaders_state(choosing.make_plan)),),
+    "bus lets a newcomer overwrite newer states": (
+        (leading, "base_of", lambda _: NOTHING),
+        (Leadership, "_is_certain", lambda *_: True),
+    ),
+    "bus forgets leavers": (
+        (Attendance, "stays", _stays_though_leaving),
+        (BusMember, "_check_departure", lambda *_: None),
+    ),
+    "bus does not finish accepted plans": ((Candidacy, "hear_promise", _promise_only),),
+    "bus starts cold beside a claimant": ((Knowledge, "is_settled", lambda *_: True),),
+    "bus ignores gaps on lines": ((Lines, "accepts", _accepts_gaps),),
+    "bus takes silence for death": (
+        (Deaths, "hear_silence", _silence_is_death),
+        (BusMember, "_learn_plan", _remembering(BusMember._learn_plan)),
+    ),
+    "bus compares states by step alone": (
+        (Attendance, "newest", property(_newest_by_step)),
+        (leading, "base_of", lambda _: NOTHING),
+    ),
+    "bus switches too early": ((Switch, "hear", _switch_at_least),),
+    "bus numbers generations by states": ((leading, "next_generation", _same_numbers),),
+    "bus keeps the lines of a dead leader": ((BusMember, "_lose", lambda *_: None),),
+}
+
+
+def run_mutant(name: str, story: Story, *, keep: bool = False) -> RunResult:
+    """Run a story with a planted bug; with none for the empty name."""
+    _INCARNATIONS.clear()
+    with contextlib.ExitStack() as stack:
+        for owner, part, replacement in PLANTED.get(name, ()):
+            stack.enter_context(mock.patch.object(owner, part, replacement))
+        return run_story(story, keep=keep)
