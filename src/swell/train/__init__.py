@@ -11,6 +11,7 @@ it has to. Its files, in reading order:
 - `state`: the tree of a program's state, and its way to members that are behind.
 - `checkpoints`: complete or not there at all.
 - `reports`: progress and speed, for those who decide on sizes.
+- `wrapping`: how a model is spread over members, said without a framework.
 - `scaling`: learning-rate rules for a constant batch per member.
 - `place`: the place of this process in its job: role, index, and the files it was given.
 - `group`: the group as the training thread sees it: join, begin a step, fail, finish.
@@ -25,10 +26,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from swell.train.wrapping import fsdp
+
 if TYPE_CHECKING:
     from swell.train.elastic import Elastic
 
-__all__ = ["Elastic"]
+__all__ = ["Elastic", "fsdp"]
 
 
 def __getattr__(name: str) -> Any:

@@ -158,7 +158,8 @@ class Engine:
         self.ledger.progress = self.ledger.progress.after(n_samples)
         self._held = Held(formed.plan.generation, self.ledger.progress.step)
         self._trained = True
-        self.learner.after_step()
+        with self._breaks():
+            self.learner.after_step()
         self.measures.step_done(formed.plan.size, n_samples, now - started)
         facts = self.reporter.facts
         if self._last_step_end is not None and self._old_size:
@@ -296,6 +297,14 @@ class Engine:
         step, self._stored = newest
         # Generation 0: whoever has trained in a group of this run has a newer state.
         self._held, self._trained = Held(0, step), True
+
+    def read_checkpoint(self) -> tuple[int, Any] | None:
+        """Step and model state of the newest checkpoint, for a state that no member holds."""
+        newest = self._saver.folder.newest() if self._saver else None
+        if newest is None or self._saver is None:
+            return None
+        parts = self._saver.folder.load(newest[1])
+        return newest[0], self.learner.joined_parts([part for _, part in parts])["learner"]
 
     def _restore(self) -> None:
         if self._saver is None or self._stored is None:

@@ -42,10 +42,10 @@ def main() -> None:
             back = np.outer(error, net["v"]) * (1 - hidden**2)
             grads = {"w": x.T @ back / len(y), "v": hidden.T @ error / len(y)}
             grads = model.average(grads)
-            for name, array in net.items():
+            for name in net:
                 momentum[name] *= 0.9
                 momentum[name] += grads[name]
-                array -= 0.05 * momentum[name]
+                net[name] -= 0.05 * momentum[name]
             model.state["n_updates"] += 1
         if model.steps > done:
             say(step=model.steps, epoch=epoch, samples=samples, size=model.size, rank=model.rank)

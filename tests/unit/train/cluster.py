@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -38,17 +39,21 @@ class TrainingCluster:
         for path in (self.members, self._outputs):
             path.mkdir(parents=True)
         (folder / "secret").write_text("open sesame\n")
-        self._epoch = 0
+        self._epoch = self._size = 0
         self._instances: dict[int, int] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._every: list[subprocess.Popen[bytes]] = []
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Give a variable to all processes that are started from now on."""
+        self._variables[name] = value
 
     def address(self, index: int) -> str:
         return f"{self._network}.{index + 1}"
 
     def list_members(self, size: int) -> float:
         """Write the members folder of the next epoch, as a mounted ConfigMap changes."""
-        self._epoch += 1
+        self._epoch, self._size = self._epoch + 1, size
         version = self.members / f"..{self._epoch}"
         version.mkdir()
         (version / "epoch").write_text(f"{self._epoch}\n")
@@ -104,6 +109,7 @@ class TrainingCluster:
         """Kill members and start successors, as the operator does."""
         at = self.kill(*indexes)
         self.start(*indexes)
+        self.list_members(self._size)
         return at
 
     def resize(self, size: int) -> float:
@@ -160,7 +166,7 @@ class TrainingCluster:
         longest = 0.0
         for name in {fact["process"] for fact in self.facts()}:
             times = [f["at"] for f in self.facts() if f["process"] == name and "step" in f]
-            for before, after in zip(times, times[1:], strict=False):
+            for before, after in itertools.pairwise(times):
                 if after > event and before < event + within_s:
                     longest = max(longest, after - before)
         return longest

@@ -71,7 +71,7 @@ def newest_tree(path: Path) -> dict[str, object]:
 
 
 def test_a_crash_at_every_operation_leaves_a_complete_checkpoint(tmp_path: Path) -> None:
-    """After a crash anywhere in the second and third save, one of them or the one before is whole."""
+    """A crash anywhere in the second or third save leaves that one or the one before."""
     completed = False
     for operations in range(200):
         path = tmp_path / str(operations)

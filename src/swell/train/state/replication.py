@@ -47,8 +47,7 @@ def replicate(
         header = msgspec.msgpack.decode(raw, type=StateHeader)
         tensors = [np.empty(size, np.uint8) for size in header.sizes]
         packed = PackedState(header.structure, header.specs, tensors)
-    for piece in pieces(header.sizes):
-        _broadcast_piece(collectives, [packed.tensors[n] for n in piece], plan.source, rank)
+    broadcast_tensors(collectives, packed.tensors, plan.source, rank)
     if rank in plan.behind:
         restore(codec.unpack(packed))
     return packed.n_bytes
@@ -65,6 +64,14 @@ def broadcast_message(collectives: Collectives, message: bytes, source: int, ran
     if buffer.nbytes:
         collectives.broadcast(buffer, source)
     return buffer.tobytes()
+
+
+def broadcast_tensors(
+    collectives: Collectives, tensors: list[Bytes], source: int, rank: int
+) -> None:
+    """One rank's tensors, at all, in few large pieces."""
+    for piece in pieces([tensor.nbytes for tensor in tensors]):
+        _broadcast_piece(collectives, [tensors[n] for n in piece], source, rank)
 
 
 def _broadcast_piece(

@@ -10,11 +10,14 @@ from torch.utils.data import default_collate
 
 from swell.train.backends.torch.modules import ModuleLearner
 from swell.train.backends.torch.process_group import TorchCollectives
+from swell.train.backends.torch.sharded import ShardedLearner
 from swell.train.backends.torch.tensors import TorchKind
 from swell.train.data.sources import Collate
+from swell.train.errors import TrainError
 from swell.train.place import Place
 from swell.train.state.ledger import TrainLedger
 from swell.train.state.tree import TreeCodec
+from swell.train.wrapping import FsdpWrap
 
 if TYPE_CHECKING:
     from swell.train.engine import Engine
@@ -27,7 +30,9 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104
 class TorchFramework:
     """A learner with torch's collectives."""
 
-    def __init__(self, collectives: TorchCollectives, learner: ModuleLearner) -> None:
+    def __init__(
+        self, collectives: TorchCollectives, learner: ModuleLearner | ShardedLearner
+    ) -> None:
         self.collectives, self.learner = collectives, learner
         self.codec = learner.codec
         self.collate: Collate = default_collate
@@ -38,6 +43,8 @@ class TorchFramework:
 
     def connect(self, engine: Engine) -> None:
         self.learner.measures = engine.measures
+        if isinstance(self.learner, ShardedLearner):
+            self.learner.read_checkpoint = engine.read_checkpoint
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return self.learner.call(*args, **kwargs)
@@ -80,8 +87,22 @@ def torch_framework(
         device=there,
         alone=place is None,
     )
-    del redundancy
     codec = TreeCodec(TorchKind())
+    if isinstance(wrap, FsdpWrap):
+        if optimizer is None:
+            raise TrainError("wrap=train.fsdp needs the optimizer: its state is sharded, too")
+        return TorchFramework(
+            collectives,
+            ShardedLearner(
+                collectives,
+                ledger,
+                codec,
+                module=net,
+                optimizer=optimizer,
+                wrap=wrap,
+                redundancy=redundancy,
+            ),
+        )
     learner = ModuleLearner(collectives, ledger, codec, module=net, optimizer=optimizer, wrap=wrap)
     return TorchFramework(collectives, learner)
 

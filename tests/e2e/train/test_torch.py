@@ -1,0 +1,108 @@
+"""Real PyTorch through a kill, a leader's kill, a shrink and growth."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.train.cluster import ROOT, TrainingCluster
+
+pytestmark = pytest.mark.long
+
+PYTHON = Path(os.environ.get("SWELL_TORCH_PYTHON", ROOT / ".venv" / "torch" / "bin" / "python"))
+PROGRAM = [str(PYTHON), "-m", "tests.e2e.train.torch_program"]
+EPOCHS = "10"
+N_STEPS = 10 * 134
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch_is_installed() -> None:
+    """These tests are never skipped: `make e2e` installs torch."""
+    assert PYTHON.exists(), f"there is no torch at {PYTHON}: run them by `make e2e`"
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> np.ndarray:
+    """The weights that one process reaches alone, without Swell."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "EPOCHS": EPOCHS}
+    output = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, capture_output=True)
+    return np.array(json.loads(output.stdout.splitlines()[-1])["final"])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[TrainingCluster]:
+    made = TrainingCluster(tmp_path, PROGRAM, EPOCHS=EPOCHS, STEP_S="0.03")
+    yield made
+    made.close()
+
+
+def test_ddp_survives_and_ends_as_if_undisturbed(
+    cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """Survivors stay in their process; the weights are those of one process within 1e-5."""
+    cluster.begin(4)
+    cluster.wait_for_size(4, within_s=120)
+    killed = cluster.replace(2)
+    cluster.wait_for_size(3, killed)
+    cluster.wait_for_size(4, killed, within_s=120)
+    lost = cluster.replace(cluster.leader())
+    cluster.wait_for_size(3, lost)
+    cluster.wait_for_size(4, lost, within_s=120)
+    shrunk = cluster.resize(2)
+    cluster.wait_for_size(2, shrunk)
+    grown = cluster.resize(4)
+    cluster.wait_for_size(4, grown, within_s=120)
+
+    assert cluster.wait_for_end(300) == [0, 0, 0, 0]
+
+    pauses = {
+        "kill": cluster.pause_after(killed),
+        "leader": cluster.pause_after(lost),
+        "shrink": cluster.pause_after(shrunk),
+    }
+    # Far above the figures of docs/training.md: other tests run beside this one.
+    assert max(pauses.values()) < 5.0, pauses
+    finals = [fact for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 4
+    for fact in finals:
+        assert fact["steps"] == N_STEPS
+        assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
+
+
+def test_whole_job_preempted_loses_no_step(
+    cluster: TrainingCluster, undisturbed: np.ndarray, tmp_path: Path
+) -> None:
+    """All members save together when they are told to go; the next ones go on from there."""
+    cluster.set_variable("CHECKPOINT", str(tmp_path / "checkpoint"))
+    cluster.begin(2)
+    cluster.wait(lambda: any(f.get("step", 0) > 50 for f in cluster.facts()), within_s=120)
+    for process in cluster.processes.values():
+        process.terminate()
+    assert cluster.wait_for_end() == [143, 143]
+    reached = max(fact.get("step", 0) for fact in cluster.facts())
+    cluster.begin(2)
+
+    assert cluster.wait_for_end(300) == [0, 0]
+
+    resumed = [f for f in cluster.facts() if f["process"] in {"0-2", "1-2"} and "step" in f]
+    assert min(fact["step"] for fact in resumed) == reached + 1
+    final = next(fact for fact in cluster.facts() if "final" in fact)
+    assert np.abs(np.array(final["final"]) - undisturbed).max() < 1e-5
+
+
+def test_under_torchrun_and_alone_it_runs_unchanged(tmp_path: Path) -> None:
+    """The example trains as one process, and with torchrun's variables."""
+    example = str(ROOT / "examples" / "train" / "elastic_ddp.py")
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "EPOCHS": "1"}
+    alone = subprocess.run([str(PYTHON), example], env=env, capture_output=True, check=True)
+    torchrun = [str(PYTHON), "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    several = subprocess.run([*torchrun, example], env=env, capture_output=True, check=True)
+
+    assert alone.stdout.startswith(b"loss ")
+    assert several.stdout.count(b"loss ") == 2

@@ -1,0 +1,67 @@
+"""A training program with torch: DDP, or FSDP2 with `WRAP=fsdp`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import torch
+
+from swell import train
+from swell.train import Elastic
+
+N_SAMPLES, N_BATCH = 4000, 30
+
+
+def say(**fact: Any) -> None:
+    os.write(1, json.dumps({"at": time.time(), **fact}).encode() + b"\n")
+
+
+def weights(model: Elastic) -> list[float]:
+    parts = []
+    for parameter in model.parameters():
+        whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
+        parts.append(whole.detach().reshape(-1))
+    values: list[float] = torch.cat(parts).tolist()
+    return values
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(int(os.environ.get("TRAININGJOB_REPLICA_INDEX", "0")))
+    net = torch.nn.Sequential(
+        torch.nn.Linear(20, 65), torch.nn.Tanh(), torch.nn.Linear(65, 33), torch.nn.Linear(33, 1)
+    )
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
+    noise = torch.Generator().manual_seed(1)
+    inputs = torch.randn(N_SAMPLES, 20, generator=noise)
+    data = torch.utils.data.TensorDataset(inputs, inputs.sum(1, keepdim=True).sin())
+    more: dict[str, Any] = {}
+    if os.environ.get("WRAP") == "fsdp":
+        more = {"wrap": train.fsdp, "redundancy_steps": int(os.environ.get("COPY_STEPS", "10"))}
+    model = Elastic(net, optimizer, scheduler, checkpoint=os.environ.get("CHECKPOINT"), **more)
+    model.on_change(lambda old, new: say(change=[old, new], at_step=model.steps))
+    criterion = torch.nn.MSELoss()
+    epochs = int(os.environ.get("EPOCHS", "6"))
+    final: list[float] = []
+    for x, y in model.batches(data, batch_size=N_BATCH, epochs=epochs):
+        done = model.steps
+        with model.step():
+            time.sleep(float(os.environ.get("STEP_S", "0")))
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            if done + 1 == epochs * -(-N_SAMPLES // N_BATCH):
+                final = weights(model)  # while there is a group to gather from
+        if model.steps > done:
+            say(step=model.steps, samples=model.samples, size=model.size, rank=model.rank)
+    say(final=final, steps=model.steps, rate=optimizer.param_groups[0]["lr"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The library without Swell, without torch, and beside the plain script."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swell.train import Elastic
+from swell.train.errors import TrainError
+from tests.unit.train.cluster import ROOT
+
+EXAMPLES = ROOT / "examples" / "train"
+
+
+def test_the_elastic_script_differs_from_the_plain_one_by_few_lines() -> None:
+    """Lines that have to be written, indentation aside: at most 8."""
+    plain, elastic = (
+        [line.strip() for line in (EXAMPLES / name).read_text().splitlines()]
+        for name in ("plain_ddp.py", "elastic_ddp.py")
+    )
+    written = [line for line in difflib.ndiff(plain, elastic) if line.startswith("+ ")]
+
+    assert 0 < len(written) <= 8
+
+
+def test_import_needs_no_torch_and_swell_never_imports_it() -> None:
+    """A machine without torch can import the library, and use all of it that needs none."""
+    code = "import sys; import swell.train, swell.train.elastic; print('torch' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    output = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+
+    assert output.stdout.strip() == b"False"
+
+
+def test_several_loops_and_gradients_by_hand() -> None:
+    """Epochs are counted from the beginning, so that a second loop goes on after the first."""
+    net = {"w": np.zeros(2)}
+    model = Elastic(net)
+    n_seen = [0, 0]
+    for loop in range(2):
+        for x in model.batches(10, 3, epochs=loop + 1, final=loop == 1):
+            with model.step():
+                net["w"] += model.average(np.full(2, float(x.mean())))
+                n_seen[loop] += len(x)
+
+    assert n_seen == [10, 10]
+    assert model.steps == 8
+    assert (model.size, model.rank) == (1, 0)
+
+
+def test_a_terminated_process_saves_and_exits_143(tmp_path: Path) -> None:
+    """Without Swell, too: the next process goes on where this one ended."""
+
+    def train(until: int | None) -> tuple[int, list[int]]:
+        model = Elastic({"w": np.zeros(1)}, checkpoint=tmp_path)
+        model.state["n"] = 0
+        reasons: list[str] = []
+        model.on_release(lambda reason, _: reasons.append(reason))
+        seen: list[int] = []
+
+        def loop() -> None:
+            for _ in model.batches(20, 2, epochs=1):
+                with model.step():
+                    model.state["n"] += 1
+                    seen.extend(model.samples)
+                if model.steps == until:
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        if until is None:
+            loop()
+        else:
+            with pytest.raises(SystemExit, match="143"):
+                loop()
+            assert reasons == ["terminated"]
+        return model.state["n"], seen
+
+    first_n, first = train(4)
+    second_n, second = train(None)
+
+    assert (first_n, second_n) == (4, 10)
+    assert sorted(first + second) == list(range(20))
+
+
+def test_an_error_of_the_script_is_its_own() -> None:
+    """Only errors of the group are swallowed."""
+    model = Elastic({"w": np.zeros(1)})
+
+    def run() -> None:
+        for _ in model.batches(4, 2):
+            with model.step():
+                raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        run()
+
+
+def test_wrong_arguments_are_refused_in_a_sentence() -> None:
+    """Each message names the value and the choices."""
+    with pytest.raises(TrainError, match=r'scale is one of global, member.*not "local"'):
+        Elastic({"w": np.zeros(1)}, scale="local")
+    with pytest.raises(TrainError, match="the net is a list"):
+        Elastic([1])
+    with pytest.raises(TrainError, match="wrap is for torch modules"):
+        Elastic({"w": np.zeros(1)}, wrap=print)
