@@ -4,6 +4,7 @@ It runs in users' programs, so it imports neither a training framework nor the r
 it has to. Its files, in reading order:
 
 - `elastic`: `Elastic`, the user's model in a group whose size may change at every step.
+- `jax`: `Jax`, trees of arrays of a JAX program in an elastic group.
 - `engine`: join, form, step, redo, leave; it knows no framework.
 - `collectives`: what the engine needs of a framework's collectives, and of a model.
 - `backends`: collectives and models of the frameworks.
@@ -30,8 +31,9 @@ from swell.train.wrapping import fsdp
 
 if TYPE_CHECKING:
     from swell.train.elastic import Elastic
+    from swell.train.jax import Jax
 
-__all__ = ["Elastic", "fsdp"]
+__all__ = ["Elastic", "Jax", "fsdp"]
 
 
 def __getattr__(name: str) -> Any:
@@ -40,4 +42,8 @@ def __getattr__(name: str) -> Any:
         from swell.train import elastic
 
         return elastic.Elastic
+    if name == "Jax":
+        from swell.train import jax
+
+        return jax.Jax
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swell import train
 from swell.train import Elastic
 from swell.train.errors import TrainError
 from tests.unit.train.cluster import ROOT
@@ -109,3 +110,11 @@ def test_wrong_arguments_are_refused_in_a_sentence() -> None:
         Elastic([1])
     with pytest.raises(TrainError, match="wrap is for torch modules"):
         Elastic({"w": np.zeros(1)}, wrap=print)
+
+
+def test_jax_without_jax_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what is missing and how to get it."""
+    monkeypatch.setitem(sys.modules, "jax", None)
+
+    with pytest.raises(TrainError, match=r"train\.Jax needs jax, which cannot be imported .*pip"):
+        train.Jax({"w": np.zeros(1)})

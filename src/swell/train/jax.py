@@ -1,0 +1,97 @@
+"""The class `Jax`: parameters and optimizer state of a JAX program, in an elastic group.
+
+Every process computes on its own devices; gradients are averaged in host memory, over the library's
+own lines. JAX's distributed runtime is not used: it cannot be started anew for another group while
+arrays are alive, and without it a change costs no recompilation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from swell.train.elastic import Elastic
+from swell.train.errors import MissingFrameworkError
+
+
+class Jax:
+    """Trees of arrays that follow the group. Loops and steps are those of `Elastic`.
+
+    `job.params` and `job.opt_state` are the trees; a step assigns them anew after `job.average` has
+    averaged the gradients.
+    """
+
+    def __init__(self, params: Any, opt_state: Any = None, **options: Any) -> None:
+        self._trees = _ArrayTrees(params, opt_state)
+        self._elastic = Elastic(self._trees, **options)
+
+    @property
+    def params(self) -> Any:
+        return self._trees.values["params"]
+
+    @params.setter
+    def params(self, tree: Any) -> None:
+        self._trees.values["params"] = tree
+
+    @property
+    def opt_state(self) -> Any:
+        return self._trees.values["opt_state"]
+
+    @opt_state.setter
+    def opt_state(self, tree: Any) -> None:
+        self._trees.values["opt_state"] = tree
+
+    def average(self, tree: Any, *, weighted: bool = True) -> Any:
+        """The mean over all members of a tree of arrays, as arrays of JAX."""
+        leaves, form = self._trees.tree.flatten(tree)
+        arrays = [np.asarray(leaf, _sum_type(leaf)) for leaf in leaves]
+        means = self._elastic.average(arrays, weighted=weighted)
+        return self._trees.rebuilt(form, leaves, means)
+
+    def __getattr__(self, name: str) -> Any:
+        # The loop, the group and the hooks are those of `Elastic`.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._elastic, name)
+
+
+class _ArrayTrees:
+    """The two trees, as an object with `state_dict`. Every member builds the same structure."""
+
+    def __init__(self, params: Any, opt_state: Any) -> None:
+        try:
+            import jax
+        except ImportError as error:
+            raise MissingFrameworkError("train.Jax", "jax", error) from error
+        self.tree, self._asarray = jax.tree, jax.numpy.asarray
+        self.values = {"params": params, "opt_state": opt_state}
+
+    def state_dict(self) -> dict[str, list[Any]]:
+        return {
+            name: [np.asarray(leaf, _kept_type(leaf)) for leaf in self.tree.leaves(value)]
+            for name, value in self.values.items()
+        }
+
+    def load_state_dict(self, state: dict[str, list[Any]]) -> None:
+        for name, value in self.values.items():
+            leaves, form = self.tree.flatten(value)
+            self.values[name] = self.rebuilt(form, leaves, state[name])
+
+    def rebuilt(self, form: Any, old: list[Any], new: list[Any]) -> Any:
+        """A tree with new values, and the element types of the old ones."""
+        made = [
+            self._asarray(value, dtype=np.asarray(leaf).dtype)
+            for leaf, value in zip(old, new, strict=True)
+        ]
+        return self.tree.unflatten(form, made)
+
+
+def _kept_type(leaf: Any) -> Any:
+    """The type to keep a leaf in: types that only JAX knows fit into float32 without loss."""
+    dtype = np.asarray(leaf).dtype
+    return np.float32 if dtype.kind == "V" or dtype.str.startswith("<V") else dtype
+
+
+def _sum_type(leaf: Any) -> Any:
+    return np.float64 if np.asarray(leaf).dtype == np.float64 else np.float32

@@ -1,0 +1,50 @@
+"""A training program with JAX, in an elastic group."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from swell import train
+
+
+def say(**fact: Any) -> None:
+    os.write(1, json.dumps({"at": time.time(), **fact}).encode() + b"\n")
+
+
+def loss(params: Any, x: Any, y: Any) -> Any:
+    hidden = jnp.tanh(x @ params["w"])
+    return jnp.mean((hidden @ params["v"] - y) ** 2)
+
+
+def main() -> None:
+    chance = np.random.default_rng(5)
+    inputs = chance.normal(size=(600, 6)).astype(np.float32)
+    data = list(zip(inputs, np.sin(inputs.sum(axis=1)), strict=True))
+    params = {
+        "w": jnp.asarray(chance.normal(size=(6, 8)) / 3, jnp.float32),
+        "v": jnp.asarray(chance.normal(size=8) / 3, jnp.float32),
+    }
+    job = train.Jax(params, opt_state=jax.tree.map(jnp.zeros_like, params))
+    gradient = jax.jit(jax.grad(loss))
+    for x, y in job.batches(data, batch_size=24, epochs=int(os.environ.get("EPOCHS", "8"))):
+        done = job.steps
+        with job.step():
+            time.sleep(float(os.environ.get("STEP_S", "0")))
+            grads = job.average(gradient(job.params, x, y))
+            job.opt_state = jax.tree.map(lambda m, g: 0.9 * m + g, job.opt_state, grads)
+            job.params = jax.tree.map(lambda p, m: p - 0.02 * m, job.params, job.opt_state)
+        if job.steps > done:
+            say(step=job.steps, size=job.size, rank=job.rank)
+    flat = np.concatenate([np.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(job.params)])
+    say(final=flat.tolist(), steps=job.steps)
+
+
+if __name__ == "__main__":
+    main()

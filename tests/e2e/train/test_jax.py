@@ -1,0 +1,45 @@
+"""JAX through a kill and a resize, in the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.train.cluster import ROOT, TrainingCluster
+
+pytestmark = pytest.mark.long
+
+PROGRAM = [os.environ.get("SWELL_JAX_PYTHON", sys.executable), "-m", "tests.e2e.train.jax_program"]
+EPOCHS = "16"
+
+
+def test_jax_survives_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    """Survivors neither start anew nor compile anew; weights are those of one process."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "EPOCHS": EPOCHS}
+    alone = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, capture_output=True)
+    undisturbed = np.array(json.loads(alone.stdout.splitlines()[-1])["final"])
+    cluster = TrainingCluster(tmp_path, PROGRAM, EPOCHS=EPOCHS, STEP_S="0.05")
+    try:
+        cluster.begin(3)
+        cluster.wait_for_size(3, within_s=120)
+        killed = cluster.replace(1)
+        cluster.wait_for_size(2, killed)
+        cluster.wait_for_size(3, killed, within_s=120)
+        shrunk = cluster.resize(2)
+        cluster.wait_for_size(2, shrunk)
+
+        assert cluster.wait_for_end(300)[:2] == [0, 0]
+
+        finals = [fact for fact in cluster.facts() if "final" in fact]
+        assert len(finals) == 2
+        for fact in finals:
+            assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
+        assert cluster.pause_after(killed) < 3.0
+    finally:
+        cluster.close()
