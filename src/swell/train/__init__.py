@@ -19,12 +19,14 @@ it has to. Its files, in reading order:
 - `fixed`: groups that never change: a process alone, and one that torchrun has started.
 - `bus`: how members agree on who trains together.
 - `launch`: runs scripts that know nothing of Swell, in place of torchrun.
+- `adapters`: for the training loops of other libraries: `HFCallback` and `LightningPlugin`.
 - `hang`: stacks of all threads on SIGUSR1.
 - `errors`: the errors of the library.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from swell.train.wrapping import fsdp
@@ -35,15 +37,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Elastic", "Jax", "fsdp"]
 
+# Where the public names are. Adapters are imported with the libraries whose loops they adapt.
+_HOMES = {
+    "Elastic": "swell.train.elastic",
+    "Jax": "swell.train.jax",
+    "HFCallback": "swell.train.adapters.huggingface",
+    "LightningPlugin": "swell.train.adapters.lightning",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the launcher needs none of them."""
-    if name == "Elastic":
-        from swell.train import elastic
-
-        return elastic.Elastic
-    if name == "Jax":
-        from swell.train import jax
-
-        return jax.Jax
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
