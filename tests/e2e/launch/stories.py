@@ -58,7 +58,7 @@ def grow(members: LaunchedMembers) -> float:
     """The pause of two who train when two come."""
     members.start(2, 3)
     began = members.trains(SIZE, members.resize(SIZE), WITHIN_S)
-    return began - max(fact["at"] for fact in members.facts(size=2))
+    return began - float(max(fact["at"] for fact in members.facts(size=2)))
 
 
 def pauses(members: LaunchedMembers) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from swell.cli.command_line import USAGE, CommandError
+from swell.train.bus import BusStoppedError
 from swell.train.launch.arguments import UsageError
 
 
@@ -16,7 +17,7 @@ def launch(arguments: list[str]) -> int:
         return program.launch(arguments, os.environ)
     except UsageError as error:
         raise CommandError(str(error), "see: swell launch --help", USAGE) from error
-    except program.BusStoppedError as error:
+    except BusStoppedError as error:
         raise CommandError(str(error)) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0

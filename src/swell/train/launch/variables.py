@@ -8,7 +8,7 @@ from dataclasses import dataclass
 # Variables of the launcher's own place, which a script must not take for its own: a script that
 # uses the library would join the group a second time.
 from swell.api.injection import MEMBERS_VARIABLE
-from swell.train.launch.arguments import LaunchOptions
+from swell.train.launch.arguments import LaunchOptions, count_gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,11 @@ def _paddle(
         "POD_IP": own.rpartition(":")[0],
         "PADDLE_PORT": own.rpartition(":")[2],
     }
+    if count_gpus(environ):
+        made["FLAGS_selected_gpus"] = str(local_rank)
+    else:
+        # Without a GPU Paddle makes no group of its own accord.
+        made["PADDLE_DISTRI_BACKEND"] = environ.get("PADDLE_DISTRI_BACKEND", "gloo")
     if servers:
         made |= {
             "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(servers),

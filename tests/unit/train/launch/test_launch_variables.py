@@ -91,6 +91,8 @@ def test_paddle_has_its_launchers_variables() -> None:
 
     assert {name: found[name] for name in wanted} == wanted
     assert "TRAINING_ROLE" not in found
+    assert variables("paddle", 2, 1, CUDA_VISIBLE_DEVICES="")["PADDLE_DISTRI_BACKEND"] == "gloo"
+    assert variables("paddle", 2, 1, CUDA_VISIBLE_DEVICES="0,1")["FLAGS_selected_gpus"] == "1"
 
 
 def test_paddle_trainers_know_their_parameter_servers() -> None:
