@@ -1,12 +1,17 @@
-"""What a campaign tries of the scheduler: alone, in a pair, with a tree, and with planted bugs."""
+"""What a campaign tries of the scheduler: alone, in a pair, in trees, and with planted bugs."""
 
 from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
-from tests.sim.scheduler.flaws import PLANTED, PLANTED_IN_A_TREE
+from tests.sim.scheduler.flaws import PLANTED, PLANTED_IN_A_TREE, PLANTED_IN_DOMAINS
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.scenarios import CORE
-from tests.sim.scheduler.subject import scheduler_pair, scheduler_subject, scheduler_tree
+from tests.sim.scheduler.subject import (
+    scheduler_domains,
+    scheduler_pair,
+    scheduler_subject,
+    scheduler_tree,
+)
 
 UNGUARDED = "scheduler leads without a guard"
 
@@ -28,6 +33,12 @@ ENTRIES = (
     CampaignEntry(
         scheduler_tree(),
         {name: scheduler_tree(flaw) for name, flaw in PLANTED_IN_A_TREE.items()},
+        share=0.05,
+        whose_writes=SCHEDULER,
+    ),
+    CampaignEntry(
+        scheduler_domains(),
+        {name: scheduler_domains(flaw) for name, flaw in PLANTED_IN_DOMAINS.items()},
         share=0.05,
         whose_writes=SCHEDULER,
     ),

@@ -18,6 +18,7 @@ from swell.api.core import Node
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
+from swell.scheduler.domains import Domains
 from swell.scheduler.live import binder, loop
 from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
@@ -148,6 +149,34 @@ def kinless(scheduler: Scheduler) -> None:
 
 PLANTED_IN_A_TREE: Mapping[str, Flaw] = {
     "scheduler counts victims outside the common ancestor": kinless,
+}
+
+
+def forgets_domains(scheduler: Scheduler) -> None:
+    """Where the running pods of a gang are does not matter for the next one."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_without_memory() -> None:
+        with patch.object(Domains, "held_by", lambda *_: None):
+            cycle()
+
+    scheduler.loop.cycle = cycle_without_memory  # type: ignore[method-assign]
+
+
+def wishful(scheduler: Scheduler) -> None:
+    """A gang that has to stay in a domain is moved to any when others make room for it."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_anywhere() -> None:
+        with patch.object(Domains, "is_limited", lambda *_: False):
+            cycle()
+
+    scheduler.loop.cycle = cycle_anywhere  # type: ignore[method-assign]
+
+
+PLANTED_IN_DOMAINS: Mapping[str, Flaw] = {
+    "scheduler forgets where a gang is": forgets_domains,
+    "scheduler makes room outside the domain": wishful,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from swell.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from swell.api.kinds import HYPER_NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
@@ -33,8 +33,11 @@ class Gang:
     runs_s: float = 30.0
     queue: str = ""
     priority: str = ""
+    tier: int | None = None  # the highest that all its pods may span
 
     def group(self) -> Body:
+        topology = {"mode": "hard", "highestTierAllowed": self.tier}
+        limit = {} if self.tier is None else {"networkTopology": topology}
         return {
             "apiVersion": POD_GROUPS.api_version,
             "kind": POD_GROUPS.kind,
@@ -43,6 +46,7 @@ class Gang:
                 "minMember": self.minimum,
                 "queue": self.queue or "default",
                 "priorityClassName": self.priority,
+                **limit,
             },
         }
 
@@ -69,6 +73,21 @@ class Gang:
                 ],
             },
         }
+
+
+async def have_hyper_node(world: SimulatedWorld, name: str, tier: int, **members: str) -> None:
+    """A domain with some members, each given with its kind."""
+    selected = [
+        {"type": kind, "selector": {"exactMatch": {"name": member.replace("_", "-")}}}
+        for member, kind in members.items()
+    ]
+    body: Body = {
+        "apiVersion": HYPER_NODES.api_version,
+        "kind": HYPER_NODES.kind,
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": selected},
+    }
+    await world.connect(USER).create(HYPER_NODES.untyped(), body)
 
 
 class Keeper:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from swell.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES
+from swell.api.kinds import HYPER_NODES, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
@@ -26,6 +26,7 @@ from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import all_of, one_of, pod_states, pods_in, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import jobs_in
+from tests.sim.scheduler.domain_rules import DomainsKept
 from tests.sim.scheduler.observation import (
     BINDING,
     DELETION,
@@ -72,6 +73,7 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         VictimsMarked(world),
         QuotaKept(world),
         SamePlacement(world),
+        DomainsKept(world),
     ]
 
 
@@ -373,4 +375,5 @@ def objects_in(world: SimulatedWorld) -> SchedulerObjects:
         queues=all_of(world, QUEUES),
         priority_classes=all_of(world, PRIORITY_CLASSES),
         training_jobs=jobs_in(world),
+        hyper_nodes=all_of(world, HYPER_NODES),
     )

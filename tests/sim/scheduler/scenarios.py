@@ -19,7 +19,14 @@ from tests.sim.operator.jobs import Pods, a_job, a_role, behavior_of
 from tests.sim.operator.observation import is_over
 from tests.sim.operator.scenarios import in_phase, sized
 from tests.sim.scheduler.disturbances import RATES_MAX
-from tests.sim.scheduler.gangs import Gang, Keeper, have_classes, have_queue, set_queue_state
+from tests.sim.scheduler.gangs import (
+    Gang,
+    Keeper,
+    have_classes,
+    have_hyper_node,
+    have_queue,
+    set_queue_state,
+)
 from tests.sim.user import SimulatedUser
 
 N_CPUS = 4
@@ -216,6 +223,31 @@ async def siblings(world: SimulatedWorld) -> None:
     await keeper.submit(Gang("take", size=4, minimum=4, queue="taker", runs_s=20))
 
 
+async def domains(world: SimulatedWorld) -> None:
+    """Gangs that must stay in one rack or block, drawn at random, lose nodes, pods and room."""
+    user, keeper = await arrive(world)
+    assert world.fleet is not None
+    await have_classes(world)
+    drawn = sorted(NODES, key=lambda name: world.chance.uniform("rack of", name))
+    # Racks of two nodes, or of three and one; the second may stand below the block, too.
+    cut = world.chance.integer(2, 3, "rack size")
+    racks = {"rack-a": drawn[:cut], "rack-b": drawn[cut:]}
+    for name, members in racks.items():
+        await have_hyper_node(world, name, 1, **{n.replace("-", "_"): "Node" for n in members})
+    below = ["rack_a", "rack_b"][: world.chance.integer(1, 2, "block size")]
+    await have_hyper_node(world, "block", 2, **dict.fromkeys(below, "HyperNode"))
+    await keeper.submit(Gang("near", size=4, minimum=4, tier=1, runs_s=90, priority="low"))
+    await keeper.submit(Gang("free", size=4, minimum=2, runs_s=60, priority="low"))
+    await keeper.submit(Gang("block", size=4, minimum=4, tier=2, runs_s=60, priority="middle"))
+    await user.wait("loss", up_to_s=20)
+    lost = drawn[world.chance.integer(0, len(drawn) - 1, "lost node")]
+    world.fleet.lose(lost, 30, dies=world.chance.uniform("dies") < 0.5)
+    await keeper.submit(Gang("high", size=4, minimum=4, tier=1, runs_s=30, priority="high"))
+    await user.wait("second", up_to_s=40)
+    keeper.break_when_bound("near", away_s=5)
+    await keeper.submit(Gang("last", size=6, minimum=6, tier=1, runs_s=20))
+
+
 SCENARIOS = tuple(
     # Groups that were admitted in vain wait for up to ten minutes, and then once more.
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=3000, rest_s=60)
@@ -223,5 +255,7 @@ SCENARIOS = tuple(
 )
 # Those for a scheduler that is configured for a tree of queues.
 IN_A_TREE = (Scenario("siblings", siblings, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
+# Those with a network whose domains are drawn at random.
+IN_DOMAINS = (Scenario("domains", domains, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # Small ones, in which something goes wrong at every single write.
 CORE = frozenset({"bind", "oust", "shrink"})

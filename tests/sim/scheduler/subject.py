@@ -19,7 +19,7 @@ from tests.sim.scheduler.disturbances import FRAGILE, make_fragile, scheduler_di
 from tests.sim.scheduler.liveness import end_state, liveness
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
-from tests.sim.scheduler.scenarios import IN_A_TREE, SCENARIOS
+from tests.sim.scheduler.scenarios import IN_A_TREE, IN_DOMAINS, SCENARIOS
 from tests.sim.undecodable import HalfBlindCluster
 
 OPERATOR = "operator"
@@ -76,6 +76,16 @@ def scheduler_tree(flaw: Flaw | None = None) -> SimulationSubject:
 
     subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
     return replace(subject, name=f"{SCHEDULER} tree", scenarios=IN_A_TREE)
+
+
+def scheduler_domains(flaw: Flaw | None = None) -> SimulationSubject:
+    """The scheduler on a network of racks and blocks."""
+
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports, flaw)
+
+    subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
+    return replace(subject, name=f"{SCHEDULER} domains", scenarios=IN_DOMAINS)
 
 
 async def operate(ports: Ports) -> None:

@@ -36,6 +36,7 @@ from swell.scheduler.live.queue_controller import QueueController
 from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
 from swell.scheduler.live.shrinker import Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
+from swell.scheduler.model.domain_tree import DomainTree
 from swell.scheduler.model.resources import amount_texts
 
 ACTOR = "swell-scheduler"
@@ -107,28 +108,11 @@ class Scheduler:
             meter=metrics,
             write_meter=metrics,
         )
-        snapshot = self.cache.snapshot
-        self.hyper_nodes = HyperNodeController(
-            cluster,
-            self.informers.hyper_nodes,
-            lambda: snapshot.hyper_nodes.tree(snapshot.nodes) if self.cache.is_filled else None,
-            clock=clock,
-            random=random,
-            events=events,
-            meter=metrics,
-            write_meter=metrics,
-        )
+        self.hyper_nodes = self._hyper_node_controller(cluster, random, events, metrics)
         self.loop = SchedulerLoop(
             self.cache,
             self.windows,
-            Actuators(
-                self.binder,
-                self.evictor,
-                self.shrinker,
-                self.updater,
-                self.pods,
-                self.hyper_nodes,
-            ),
+            self._actuators(),
             settings=settings,
             config=lambda: self.configuration.current,
             dirty=dirty,
@@ -140,6 +124,29 @@ class Scheduler:
         if meter is not None:
             meter.watch(self.cache.snapshot)
         self.services = self._services(events, pod_events)
+
+    def _hyper_node_controller(
+        self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
+    ) -> HyperNodeController:
+        return HyperNodeController(
+            cluster,
+            self.informers.hyper_nodes,
+            self._tree,
+            clock=self._clock,
+            random=random,
+            events=events,
+            metrics=metrics,
+        )
+
+    def _actuators(self) -> Actuators:
+        return Actuators(
+            self.binder, self.evictor, self.shrinker, self.updater, self.pods, self.hyper_nodes
+        )
+
+    def _tree(self) -> DomainTree | None:
+        """Returns the tree of HyperNodes, once the cache is filled."""
+        snapshot = self.cache.snapshot
+        return snapshot.hyper_nodes.tree(snapshot.nodes) if self.cache.is_filled else None
 
     @property
     def is_synced(self) -> bool:

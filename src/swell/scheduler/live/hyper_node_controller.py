@@ -19,9 +19,10 @@ from swell.api.times import format_time
 from swell.api.topology import VALID, HyperNode
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Malformed
-from swell.runtime.controller import Controller, ControllerMeter, Reconciler
-from swell.runtime.executor import EventSink, Executor, WriteMeter
+from swell.runtime.controller import Controller, Reconciler
+from swell.runtime.executor import EventSink, Executor
 from swell.runtime.informer import Informer
+from swell.runtime.metrics import Metrics
 from swell.runtime.plan import NOTHING, EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.model.domain_tree import DomainTree
@@ -53,8 +54,7 @@ class HyperNodeController:
         clock: Clock,
         random: Random,
         events: EventSink | None = None,
-        meter: ControllerMeter | None = None,
-        write_meter: WriteMeter | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._hyper_nodes = hyper_nodes
         self._tree = tree
@@ -66,11 +66,11 @@ class HyperNodeController:
             Reconciler(self._take, self._decide, _decide_malformed),
             owners=hyper_nodes,
             others=[],
-            executor=Executor(cluster, informers=[hyper_nodes], events=events, meter=write_meter),
+            executor=Executor(cluster, informers=[hyper_nodes], events=events, meter=metrics),
             queue=self._keys,
             clock=clock,
             workers=1,
-            meter=meter,
+            meter=metrics,
         )
 
     def follow_tree(self) -> None:

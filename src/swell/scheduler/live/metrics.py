@@ -91,12 +91,8 @@ class SchedulerMetrics:
         self._evictions = counter("volcano_eviction_transactions", "Pods evicted.", "action")
         self._shrinks = counter("swell_scheduler_shrinks", "Roles shrunk to make room.")
         self._released = counter("swell_scheduler_released_gangs", "Gangs given up half bound.")
-        self._placements = counter(
-            "swell_scheduler_topology_placements",
-            "Groups and sub-groups with a network topology that got nodes.",
-            "mode",
-            "tier",
-        )
+        text = "Groups and sub-groups with a network topology that got nodes."
+        self._placements = counter("swell_scheduler_topology_placements", text, "mode", "tier")
         self._reloads = counter(
             "swell_scheduler_config_reloads", "Times the configuration was read.", "result"
         )

@@ -6,6 +6,7 @@ for gangs and nodes for pods, fuller domains first. Where there is no tree it sc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -225,7 +226,7 @@ class _FadingTiers:
 def _fade(fading: float, tier: int, lowest: int) -> float:
     if fading == 0:
         return float(tier == lowest)  # the lowest tier only, whatever its number
-    return float(fading ** (tier - 1))
+    return math.pow(fading, tier - 1)
 
 
 def remarks(option: PluginOption) -> Iterator[str]:
