@@ -97,17 +97,7 @@ class Scheduler:
             meter=metrics,
         )
         self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)
-        self.queues = QueueController(
-            cluster,
-            self.informers.queues,
-            self.informers.groups,
-            clock=clock,
-            random=random,
-            allocated=self._allocated,
-            events=events,
-            meter=metrics,
-            write_meter=metrics,
-        )
+        self.queues = self._queue_controller(cluster, random, events, metrics)
         self.hyper_nodes = self._hyper_node_controller(cluster, random, events, metrics)
         self.loop = SchedulerLoop(
             self.cache,
@@ -124,6 +114,21 @@ class Scheduler:
         if meter is not None:
             meter.watch(self.cache.snapshot)
         self.services = self._services(events, pod_events)
+
+    def _queue_controller(
+        self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
+    ) -> QueueController:
+        return QueueController(
+            cluster,
+            self.informers.queues,
+            self.informers.groups,
+            clock=self._clock,
+            random=random,
+            allocated=self._allocated,
+            events=events,
+            meter=metrics,
+            write_meter=metrics,
+        )
 
     def _hyper_node_controller(
         self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
