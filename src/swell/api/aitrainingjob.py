@@ -10,6 +10,7 @@ from enum import Enum
 
 from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS, REPLICAS
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
+from swell.api.scheduling import NetworkTopology
 from swell.api.training import TrainingStatus
 
 API_GROUP = "elasticdeeplearning.ai"
@@ -128,6 +129,7 @@ class ReplicaSpec(ApiStruct, frozen=True):
     fail_policy: RoleEndPolicy = RoleEndPolicy.ANY
     complete_policy: RoleEndPolicy = RoleEndPolicy.ALL
     replica_type: str = ""
+    network_topology: NetworkTopology | None = None
     template: Body = {}
 
     @property
@@ -166,6 +168,7 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     complete_policy: JobEndPolicy = JobEndPolicy.ALL
     restarting_exit_code: str | int = ""
     reporting: bool | None = None
+    network_topology: NetworkTopology | None = None
     replica_specs: dict[str, ReplicaSpec] = {}
 
     @property

@@ -37,6 +37,7 @@ from swell.api.schemas.model import (
     table,
     text,
 )
+from swell.api.schemas.scheduling import NETWORK_TOPOLOGY
 from swell.api.schemas.shared import (
     CONDITIONS,
     DNS_LABEL_LETTER_FIRST,
@@ -147,6 +148,7 @@ def replica_spec() -> Schema:
                 size_max=NAME_SIZE_MAX,
                 example="worker",
             ),
+            "networkTopology": NETWORK_TOPOLOGY,
             "template": pod_template(),
         },
         required=("template",),
@@ -191,6 +193,7 @@ def spec() -> Schema:
             "reporting": boolean(
                 "Whether the programs train together by Swell's library or launcher, and report."
             ),
+            "networkTopology": NETWORK_TOPOLOGY,
             "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
         },
         required=("replicaSpecs",),

@@ -12,6 +12,7 @@ from swell.api.scheduling import QueueSpec
 from swell.api.schemas.model import (
     INT32_MAX,
     Schema,
+    ValidationRule,
     boolean,
     choice,
     integer,
@@ -40,6 +41,17 @@ _TOPOLOGY = table(
     },
     is_open=True,
     reports_unknown=True,
+)
+
+ONE_LIMIT = ValidationRule(
+    "!(has(self.highestTierAllowed) && has(self.highestTierName))",
+    "highestTierName must not stand beside highestTierAllowed",
+)
+# The same for our own kinds, which have no fields that we do not know.
+NETWORK_TOPOLOGY = table(
+    dict(_TOPOLOGY.properties),
+    rules=(ONE_LIMIT,),
+    description="How far apart in the network the pods may be; copied to the PodGroup.",
 )
 
 _SUB_GROUP = table(

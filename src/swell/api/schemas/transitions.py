@@ -18,6 +18,7 @@ FROZEN_JOB_FIELDS = (
     "completePolicy",
     "restartingExitCode",
     "reporting",
+    "networkTopology",
 )
 FROZEN_ROLE_FIELDS = (
     "restartPolicy",
@@ -25,6 +26,7 @@ FROZEN_ROLE_FIELDS = (
     "failPolicy",
     "completePolicy",
     "replicaType",
+    "networkTopology",
     "template",
 )
 CHANGEABLE = (

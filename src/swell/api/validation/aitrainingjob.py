@@ -19,9 +19,12 @@ from swell.api.schemas.shared import NAME_SIZE_MAX
 from swell.api.validation.access import at, fields, whole
 from swell.api.validation.amounts import template_problems
 from swell.api.validation.problems import FieldProblem, Steps, show
+from swell.api.validation.scheduling import topology_problems
 from swell.api.validation.structure import matches
 
 _ROLES = ("spec", "replicaSpecs")
+# The beginning of Kueue's annotations about topology.
+_TOPOLOGY_ANNOTATIONS = "kueue.x-k8s.io/podset-"
 _ROLES_LOOKED_AT_MAX = 64  # bounds the work; the schema refuses more than 16
 
 
@@ -29,10 +32,17 @@ def job_problems(body: object) -> Iterator[FieldProblem]:
     """Yields the broken rules between fields, with the messages that the CRD has for them."""
     roles = list(fields(at(body, *_ROLES)))[:_ROLES_LOOKED_AT_MAX]
     yield from _role_name_problems([name for name, _ in roles])
+    yield from topology_problems(at(body, "spec", "networkTopology"), ("spec", "networkTopology"))
+    is_given = at(body, "spec", "networkTopology") is not None
+    is_given = is_given or any(at(role, "networkTopology") is not None for _, role in roles)
     for name, role in roles:
         yield from _size_problems(role, (*_ROLES, name))
         yield from template_problems(at(role, "template"), (*_ROLES, name, "template"))
         yield from _pod_name_problems(at(body, "metadata", "name"), name, role)
+        steps = (*_ROLES, name, "networkTopology")
+        yield from topology_problems(at(role, "networkTopology"), steps)
+        if is_given:
+            yield from _annotation_problems(role, (*_ROLES, name))
 
 
 def _role_name_problems(names: list[str]) -> Iterator[FieldProblem]:
@@ -49,6 +59,15 @@ def _role_name_problems(names: list[str]) -> Iterator[FieldProblem]:
             message = f"{ROLES_DISTINCT.message}, {name} is {spelt[lower]} again"
             yield FieldProblem(steps, message, "give one of them another name")
         spelt.setdefault(lower, name)
+
+
+def _annotation_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
+    """Yields annotations that ask for a topology in another way than networkTopology does."""
+    where = ("template", "metadata", "annotations")
+    for name, _ in fields(at(role, *where)):
+        if name.startswith(_TOPOLOGY_ANNOTATIONS):
+            message = "must not stand beside networkTopology: both say where the pods may be"
+            yield FieldProblem((*steps, *where, name), message, "keep one of the two")
 
 
 def _size_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:

@@ -13,10 +13,10 @@ ROOT_QUEUE = "root"
 
 def pod_group_problems(body: object) -> Iterator[FieldProblem]:
     spec = at(body, "spec")
-    yield from _topology_problems(at(spec, "networkTopology"), ("spec", "networkTopology"))
+    yield from topology_problems(at(spec, "networkTopology"), ("spec", "networkTopology"))
     for index, group in items(at(spec, "subGroupPolicy")):
         steps = ("spec", "subGroupPolicy", index, "networkTopology")
-        yield from _topology_problems(at(group, "networkTopology"), steps)
+        yield from topology_problems(at(group, "networkTopology"), steps)
 
 
 def queue_problems(body: object) -> Iterator[FieldProblem]:
@@ -38,7 +38,8 @@ def queue_problems(body: object) -> Iterator[FieldProblem]:
         yield FieldProblem(("spec", "parent"), message, f"name another queue, or {ROOT_QUEUE}")
 
 
-def _topology_problems(topology: object, steps: Steps) -> Iterator[FieldProblem]:
+def topology_problems(topology: object, steps: Steps) -> Iterator[FieldProblem]:
+    """Yields a limit that is given both by number and by name."""
     if at(topology, "highestTierAllowed") is not None and at(topology, "highestTierName"):
         message = "must not stand beside highestTierAllowed"
         yield FieldProblem((*steps, "highestTierName"), message, "keep one of the two")

@@ -17,6 +17,7 @@ In reading order:
 - `instances`: the numbers that tell a pod from its predecessors.
 - `membership`: the members ConfigMap and its epoch.
 - `children`: the steps to the pods, services and group there should be.
+- `topology`: where the pods may be, as the group has it.
 - `pods`: pods and services from a role's template.
 - `environment`: how a pod's variables are made.
 - `cleanup`: what is deleted at an ending and with the job.

@@ -28,6 +28,7 @@ from swell.operator.aitrainingjob.snapshot import (
     is_surplus,
     missing,
 )
+from swell.operator.aitrainingjob.topology import held_topology, topology_of
 from swell.operator.framework.children import controller_reference, gang_spec, together
 from swell.operator.framework.training import (
     MEMBERS_EPOCH,
@@ -218,12 +219,13 @@ def _group_spec(
         n_done = sum(name == role for name, _ in dict.fromkeys(done))
         minimum[role] = max(spec.gang_minimum - n_done, 0)
     job = snapshot.job.spec
-    return gang_spec(
+    gang = gang_spec(
         minimum,
         {role: _requests(spec.template) for role, spec in snapshot.roles.items()},
         queue=job.queue or "default",
         priority_class=job.priority if snapshot.priority_class_found else "",
     )
+    return {**gang, **topology_of(snapshot, minimum)}
 
 
 def _requests(template: Body) -> dict[str, Quantity]:
@@ -268,6 +270,7 @@ def _group_change(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, 
         "queue": held.queue,
         "minResources": held.min_resources or {},
         "priorityClassName": held.priority_class_name,
+        **held_topology(held),
     }
     wanted = {"priorityClassName": "", **spec}
     return {name: _over(now[name], value) for name, value in wanted.items() if value != now[name]}

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from swell.api import codec
 from swell.api.meta import Body
+from swell.runtime.plan import PatchObject
 from tests.unit.operator.scene import (
     Scene,
     a_job,
@@ -52,6 +53,40 @@ def test_group_asks_for_the_minimum_of_elastic_and_all_of_rigid_roles() -> None:
     assert scene.running().target("worker", 8).settle().group is not None
     assert scene.group is not None
     assert scene.group.spec.min_member == 3
+
+
+def test_group_has_the_topology_of_the_job_and_of_its_roles() -> None:
+    """Copied as it is; a role with one of its own is a sub-group of its minimum."""
+    near = {"mode": "hard", "highestTierAllowed": 1}
+    roles = {
+        "ps": a_role(replicas=1),
+        "worker": a_role(
+            replicas=4, minReplicas=2, maxReplicas=8, edlPolicy="Auto", networkTopology=near
+        ),
+    }
+    scene = born(roles, networkTopology={"mode": "hard", "highestTierName": "block"})
+
+    spec = body_of(scene.look(), "podgroups")["spec"]
+
+    assert spec["networkTopology"] == {"mode": "hard", "highestTierName": "block"}
+    assert spec["subGroupPolicy"] == [
+        {
+            "name": "worker",
+            "labelSelector": {"matchLabels": {"TrainingJobReplicaName": "worker"}},
+            "subGroupSize": 2,
+            "minSubGroups": 1,
+            "networkTopology": near,
+        }
+    ]
+    # What the server returns of it asks for no further write.
+    later = scene.running().settle().look()
+    assert not [a for a in later.each_action() if isinstance(a, PatchObject)]
+
+
+def test_group_of_a_job_without_topology_does_not_mention_it() -> None:
+    spec = body_of(born().look(), "podgroups")["spec"]
+
+    assert not {"networkTopology", "subGroupPolicy"} & set(spec)
 
 
 @pytest.mark.parametrize("end", ["succeeds", "fails"])
