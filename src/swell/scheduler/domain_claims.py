@@ -123,7 +123,8 @@ class _DomainClaim:
         alike = sum(task.shape is first.shape for task in tasks)
         n = missing_of(self._session, self._job, part) if alike == len(tasks) else 1
         slots = self._search.slots_at_most(first)
-        return self._tree.sums(slots[None, :])[0] >= min(n, alike)
+        enough: Mask = self._tree.sums(slots[None, :])[0] >= min(n, alike)
+        return enough
 
     def _most_room_first(self, tier: Indexes) -> list[int]:
         room = self._domains.capacity_for(self._tasks, now=False)

@@ -145,10 +145,8 @@ class StatusUpdater:
     def forget_missing(self) -> None:
         """Drop the statuses of groups that are gone."""
         jobs = self._cache.snapshot.jobs
-        for key in [key for key in self._domains if key not in jobs]:
-            del self._domains[key]
-        for key in [key for key in self._not_applied if key not in jobs]:
-            del self._not_applied[key]
+        self._domains = {key: name for key, name in self._domains.items() if key in jobs}
+        self._not_applied = {key: why for key, why in self._not_applied.items() if key in jobs}
         for key in [key for key in self._pending if str(key) not in jobs]:
             del self._pending[key]
 

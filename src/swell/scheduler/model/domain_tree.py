@@ -38,7 +38,8 @@ class Cells:
 
     def members_of(self, place: int) -> Places:
         """Returns the nodes of the cell that a node is in."""
-        return self._members[self.of_node[place]]
+        found: Places = self._members[self.of_node[place]]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,8 @@ class DomainTree:
 
     def is_below(self, index: int) -> Mask:
         """Returns which domains are the given one or below it."""
-        return self._below[index]
+        found: Mask = self._below[index]
+        return found
 
     def below(self, index: int) -> list[int]:
         """Returns the domain and all below it."""
