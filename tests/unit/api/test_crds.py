@@ -13,6 +13,7 @@ import yaml
 
 from swell.api.crds import crd, crd_file_name, crd_yaml, main
 from swell.api.schemas.definitions import DEFINITIONS, Definition
+from swell.api.schemas.shared import REPLICAS_MAX
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "crds"
 
@@ -114,3 +115,14 @@ def test_every_kind_has_a_status_of_its_own() -> None:
     for definition in DEFINITIONS:
         for version in crd(definition)["spec"]["versions"]:
             assert version["subresources"] == {"status": {}}
+
+
+@pytest.mark.parametrize("field", ["replicas", "minReplicas"])
+def test_sizes_of_roles_are_bounded(field: str) -> None:
+    """Every pass of a controller goes over all pods, so that a billion would be its end."""
+    crd = yaml.safe_load(crd_yaml(next(d for d in DEFINITIONS if d.kind == "AITrainingJob")))
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    role = spec["properties"]["replicaSpecs"]["additionalProperties"]
+
+    assert role["properties"][field]["maximum"] == REPLICAS_MAX
+    assert "maximum" not in role["properties"]["maxReplicas"]

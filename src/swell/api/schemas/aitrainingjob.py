@@ -45,6 +45,7 @@ from swell.api.schemas.shared import (
     LABEL_VALUE,
     MESSAGE_SIZE_MAX,
     NAME_SIZE_MAX,
+    REPLICAS_MAX,
     metadata_schema,
     or_empty,
     pod_template,
@@ -117,8 +118,12 @@ _UNSET = AITrainingJobSpec()
 def replica_spec() -> Schema:
     return table(
         {
-            "replicas": integer("Pods of this role; minReplicas or 1 if not given.", minimum=1),
-            "minReplicas": integer("As few pods as the role can work with.", minimum=1),
+            "replicas": integer(
+                "Pods of this role; minReplicas or 1 if not given.", minimum=1, maximum=REPLICAS_MAX
+            ),
+            "minReplicas": integer(
+                "As few pods as the role can work with.", minimum=1, maximum=REPLICAS_MAX
+            ),
             "maxReplicas": integer("As many pods as the role can use.", minimum=1),
             "edlPolicy": choice(
                 EdlPolicy,

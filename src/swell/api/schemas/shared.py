@@ -44,6 +44,9 @@ LABEL_VALUE = Pattern(
     "must be letters, digits, '-', '_' and '.', with a letter or digit first and last",
     "high-priority",
 )
+# Pods of one role. The largest clusters have 5,000 nodes, and a pass over a job looks at all its
+# pods: a billion by mistake must not reach a controller. A role may be allowed to grow to any size.
+REPLICAS_MAX = 10_000
 PORT = integer("A port number.", minimum=1, maximum=65535, example="24446")
 
 QUANTITY_TEXT = Pattern(

@@ -28,6 +28,7 @@ from swell.api.schemas.shared import (
     DNS_SUBDOMAIN,
     MESSAGE_SIZE_MAX,
     PORT,
+    REPLICAS_MAX,
     RESOURCES,
     metadata_schema,
     or_empty,
@@ -164,7 +165,9 @@ def _annotations() -> Schema:
 
 def _instances(minimum: int) -> dict[str, Schema]:
     return {
-        "min-instance": integer("As few pods as the role works with.", minimum=minimum),
+        "min-instance": integer(
+            "As few pods as the role works with.", minimum=minimum, maximum=REPLICAS_MAX
+        ),
         "max-instance": integer("As many pods as the role can use.", minimum=minimum),
     }
 
