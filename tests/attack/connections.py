@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from tests.attack.harness import Attack, Target
 from tests.attack.payloads import CONFIG_MAPS, config_map
@@ -208,7 +209,55 @@ def _unauthorized(target: Target) -> None:
         target.ask("POST", CONFIG_MAPS, b"[" * 3_000_000, {"Authorization": None})
 
 
+def _upgrades(target: Target) -> None:
+    """Requests to change the protocol, on paths that know no other."""
+    paths = ("/api/v1/pods", "/api/v1/pods?watch=1", f"{CONFIG_MAPS}/victim", "/healthz",
+             "/api/v1/namespaces/default/pods/x/exec?command=sh", "/openapi/v2")  # fmt: skip
+    for path in paths:
+        for headers in (
+            ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: " + "a" * 9_000),
+            ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQ"),
+            ("Connection: Upgrade", "Upgrade: SPDY/3.1", "X-Stream-Protocol-Version: v4"),
+            ("Expect: 100-continue", "Content-Length: 3000000"),
+            ("Expect: " + "x" * 5_000,), ("Connection: " + "close, " * 2_000,), ("TE: trailers",),
+        ):  # fmt: skip
+            with contextlib.suppress(OSError), target.connect_tls() as opened:
+                _send(opened, target.head(f"GET {path} HTTP/1.1", *headers, "") + b"\x81\xfe" * 500)
+                _read(opened, 0.3)
+
+
+def _slow_readers(target: Target) -> None:
+    """Answers that their clients read a few bytes at a time."""
+    with contextlib.ExitStack() as stack:
+        paths = ("/openapi/v2", "/api/v1/events", "/apis", CONFIG_MAPS, "/metrics")
+        opened = [stack.enter_context(target.raw.open_stream(paths[n % 5])) for n in range(150)]
+        for _ in range(10):
+            for one in opened:
+                one.settimeout(0.05)
+                with contextlib.suppress(OSError):
+                    one.recv(16)
+        target.take_memory()
+
+
+def _filtered_watches(target: Target) -> None:
+    """Watches with selectors of a thousand terms, in every form, while objects change."""
+    terms = quote(",".join(f"k{n}!=v" for n in range(1_000)))
+    table = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
+    with contextlib.ExitStack() as stack:
+        for n in range(200):
+            line = f"GET /api/v1/configmaps?watch=1&labelSelector={terms} HTTP/1.1"
+            opened = stack.enter_context(target.connect_tls())
+            _send(opened, target.head(line, *((table,) if n % 2 else ()), ""))
+        for n in range(20):
+            target.ask("POST", CONFIG_MAPS, config_map(f"f{n}", data={"k": "x" * 20_000}))
+        for n in range(20):
+            target.ask("DELETE", f"{CONFIG_MAPS}/f{n}")
+
+
 ATTACKS: dict[str, Attack] = {
+    "changes of protocol": _upgrades,
+    "answers read byte by byte": _slow_readers,
+    "watches with long selectors": _filtered_watches,
     "3000 idle connections": _idle,
     "connections that end at once": _churn,
     "slow headers": _slow_headers,

@@ -130,6 +130,44 @@ def _names(target: Target) -> None:
     _try(target, made, {})
 
 
+def _many_wide_schemas(target: Target) -> None:
+    """Definitions with thousands of fields, one after the other, and their documents."""
+    for n in range(6):
+        made = definition(f"many{n}")
+        one = {"a": {"type": "string", "pattern": "^a*$"}, "b": {"type": "integer", "minimum": n}}
+        nested = {"type": "object", "properties": one}
+        _schema(made)["properties"] = {f"f{m}": nested for m in range(4_000)}
+        target.ask("POST", DEFINITIONS, made)
+        target.ask("GET", "/openapi/v2")
+        target.ask("GET", f"/openapi/v3/apis/{GROUP}/v1")
+        target.ask("DELETE", f"{DEFINITIONS}/{made['metadata']['name']}")
+
+
+def _alternatives(target: Target) -> None:
+    """Small objects against schemas with thousands of alternatives, and long enumerations."""
+    for schema, value in (
+        ({"anyOf": [{"minimum": n} for n in range(9_000, 12_000)]}, list(range(3_000))),
+        ({"oneOf": [{"required": [f"a{n}"]} for n in range(2_000)]}, [{"b": 1}] * 2_000),
+        ({"not": {"anyOf": [{"pattern": f"x{n}"} for n in range(2_000)]}}, ["y"] * 2_000),
+        ({"enum": [f"v{n}" for n in range(20_000)], "type": "string"}, ["v19999"] * 8_000),
+        ({"enum": [f"v{n}" for n in range(20_000)], "type": "string"}, ["w"] * 8_000),
+    ):
+        made = definition("choice")
+        items = {"x-kubernetes-preserve-unknown-fields": True, **schema}
+        _schema(made)["properties"] = {"l": {"type": "array", "items": items}}
+        _try(target, made, {"l": value})
+
+
+def _wide_columns(target: Target) -> None:
+    """Columns over arrays of tens of thousands of items."""
+    made = definition("column")
+    paths = (".spec.a[*].c", ".spec.a[?(@.c==1)].c", ".spec.a[0:40000].c", ".spec..c", ".spec.a")
+    made["spec"]["versions"][0]["additionalPrinterColumns"] = [
+        {"name": f"C{n}", "type": "string", "jsonPath": path} for n, path in enumerate(paths)
+    ]
+    _try(target, made, *[{"a": [{"c": n} for n in range(40_000)]}] * 5)
+
+
 _TEXT = {"type": "object", "properties": {"s": {"type": "string", "maxLength": 100}}}
 _LIST = {
     "type": "object",
@@ -139,6 +177,16 @@ _LOOSE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _NUMBERS = {"l": list(range(1_000))}
 
 ATTACKS: dict[str, Attack] = {
+    "many wide schemas": _many_wide_schemas,
+    "alternatives and enumerations": _alternatives,
+    "columns over long arrays": _wide_columns,
+    "rules that match long texts": _rules(
+        ["self.s.matches('(a*)*b')", "self.s.matches('(.*a){20}')", "self.s.split('').size() > 0",
+         "self.s.replace('a', 'aaaa') != ''", "self.s.find('(a|a)*$') != 'x'"],
+        {"type": "object", "properties": {"s": {"type": "string", "maxLength": 100_000}}},
+        {"s": "a" * 100_000},
+        {"s": "a" * 30_000 + "!"},
+    ),
     "column of 60000 blanks": _columns(".spec" + " " * 60_000, ".spec[" + " " * 60_000),
     "column of filters": _columns(".spec.a[?(@." + "c" * 50_000 + " == 1", ".a" + "[?(" * 9_000),
     "column of stars": _columns(".spec" + "[*]" * 20_000, ".spec" + "['" * 30_000, ".a" * 30_000),

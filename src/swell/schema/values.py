@@ -41,10 +41,10 @@ Check: TypeAlias = Callable[[object, object, Path, Errors], None]
 _Check: TypeAlias = "Callable[[object, object, Path, _Found], None]"
 _JunctorTest: TypeAlias = "Callable[[object, Path, _Found], None]"
 
-# A step costs about a tenth of a microsecond, an alternative that does not fit several of them: the
-# 40,000 alternatives of one object take no longer than some tenths of a second.
+# A step costs about a tenth of a microsecond, an alternative that does not fit or has a pattern a
+# hundred: the 20,000 alternatives of one object take no longer than some tenths of a second.
 ALTERNATIVES_COST_MAX = 2_000_000
-ALTERNATIVE_COST = 50
+ALTERNATIVE_COST = 100
 ITEM_COST = 5
 # Errors of one object beyond which the rest of it is not looked at. Fewer are listed.
 ERRORS_MAX = 2_000

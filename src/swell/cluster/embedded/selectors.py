@@ -107,16 +107,18 @@ class LabelRequirements:
 
 def parse_labels(text: str) -> LabelRequirements:
     """Parse a label selector; SelectorError when the text is none."""
-    return _cached_labels(text) if len(text) <= CACHED_LENGTH_MAX else _parsed_labels(text)
+    return _cached_labels(text) if len(text) <= CACHED_LENGTH_MAX else _cached_long_labels(text)
 
 
 def _parsed_labels(text: str) -> LabelRequirements:
     return LabelRequirements(_LabelParser(_tokens(text)).requirements())
 
 
-# Clients send the same few selectors again and again. Long ones would fill the memory.
+# Clients send the same few selectors again and again. Of long ones, which the server parses in a
+# thread before it needs them, only the last are kept: each may take a megabyte.
 CACHED_LENGTH_MAX = 1_000
 _cached_labels = lru_cache(maxsize=256)(_parsed_labels)
+_cached_long_labels = lru_cache(maxsize=16)(_parsed_labels)
 
 
 def from_label_selector(spec: Body | None) -> LabelRequirements | None:

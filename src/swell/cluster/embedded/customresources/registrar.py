@@ -53,7 +53,7 @@ class Registrar:
     def _on_commit(self, commit: Commit) -> None:
         if commit.collection == CRDS:
             if commit.after is not None:
-                self._serve(commit.key, commit.after.body)
+                self._serve(commit.key, commit.after.body, commit.before)
             elif commit.before is not None:
                 spec = commit.before.body["spec"]
                 self._api.registry.remove(spec["group"], spec["names"]["plural"])
@@ -62,11 +62,15 @@ class Registrar:
         if self._due:
             self._wake.set()
 
-    def _serve(self, key: Key, definition: Body) -> None:
+    def _serve(self, key: Key, definition: Body, before: Stored | None = None) -> None:
         spec = definition["spec"]
         if definition["metadata"].get("deletionTimestamp"):
             self._due[key] = None
             self._cleaned[f"{spec['names']['plural']}.{spec['group']}"] = key
+        # Nothing but metadata has changed: schemas are not compiled for that.
+        is_served = any(kind.resource == key.name for kind in self._api.registry)
+        if is_served and before is not None and before.body["spec"] == spec:
+            return
         conditions = definition.get("status", {}).get("conditions") or ()
         if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -114,7 +115,20 @@ async def parsed(parse: Callable[[bytes], T], raw: bytes) -> T:
 
 async def off_loop(work: Callable[[], T]) -> T:
     """Do something that takes long in a thread. It must read nothing that changes meanwhile."""
-    return await asyncio.get_running_loop().run_in_executor(_thread, work)
+    return await asyncio.get_running_loop().run_in_executor(_thread, _without_collections, work)
+
+
+def _without_collections(work: Callable[[], T]) -> T:
+    """Do something that makes many objects, none of them garbage, without looking for garbage.
+
+    A collection stops all threads, and a large schema would cause one after the other. No other
+    code of this process turns collections off, and this thread does one thing at a time.
+    """
+    gc.disable()
+    try:
+        return work()
+    finally:
+        gc.enable()
 
 
 async def _received(request: web.BaseRequest) -> bytes:

@@ -6,7 +6,9 @@ bounded size, with duplicate fields reported or refused.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -52,6 +54,7 @@ from swell.cluster.embedded.http.tables.table import scale_kind
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind
+from swell.cluster.embedded.selectors import CACHED_LENGTH_MAX, SelectorError, parse_labels
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Deleted, Page, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
@@ -221,7 +224,15 @@ class Resources:
             case _:
                 raise refusals.path_method_not_allowed()
 
+    async def _parse_selectors(self, request: ResourceRequest) -> None:
+        """Parse long selectors off the loop; the verb finds the result, or the same refusal."""
+        for text in request.query.get("labelSelector") or ():
+            if len(text) > CACHED_LENGTH_MAX:
+                with contextlib.suppress(SelectorError):
+                    await off_loop(partial(parse_labels, text))
+
     async def _list(self, request: ResourceRequest) -> web.StreamResponse:
+        await self._parse_selectors(request)
         chosen = options.list_options(request.query, request.path.namespace)
         page = await self._api.answer(lambda: self._api.list(request.kind, chosen))
         return await self._page(request, page, request.warnings)
@@ -245,6 +256,7 @@ class Resources:
         if negotiate(request.http.headers.get("Accept", ""), routed=False).media == YAML:
             raise refusals.not_acceptable()  # YAML has no streams
         request.representation.check()
+        await self._parse_selectors(request)
         chosen = options.watch_options(request.query, request.path.namespace)
         timeout_s = options.number(request.query, "timeoutSeconds")
         watch = await self._api.answer(lambda: self._api.watch(request.kind, chosen))
@@ -335,6 +347,7 @@ class Resources:
         return codec.encode(responses.success(details=details))
 
     async def _delete_collection(self, request: ResourceRequest) -> web.StreamResponse:
+        await self._parse_selectors(request)
         chosen = options.list_options(request.query, request.path.namespace)
         delete = await _delete_request(request)
         context = request.delete_context(delete)
