@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -17,6 +17,7 @@ from swell.node.hollow import HollowRuntime, notice_delay_s
 from swell.node.nodes import NodeShape
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
+from swell.node.process.isolation import PythonPlaces, python_places
 from swell.node.process.launcher import Launcher
 from swell.node.process.reports import ReportFiles
 from swell.node.process.runtime import ProcessRuntime
@@ -26,6 +27,7 @@ from swell.node.process.setup.informers import ProcessInformers
 from swell.node.process.setup.provision import ProcessDependencies
 from swell.node.process.setup.resources import PROCESSES_MAX, CgroupRoot, GpuBoard
 from swell.node.process.setup.spec import HostSettings
+from swell.node.process.setup.users import AgentUser
 from swell.node.registration import Registration
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -110,6 +112,7 @@ class ProcessSettings:
     namespace: str  # the answer of `launcher.find_namespace`
     n_gpus: int = 0  # of each node
     processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
+    agent: AgentUser = field(default_factory=lambda: AgentUser(os.geteuid(), os.getegid()))
 
 
 def add_process_agent(
@@ -137,7 +140,7 @@ def add_process_agent(
     hosts = HostsFiles(book, folders, informers.services, pods)
     dependencies = ProcessDependencies(
         folders=folders,
-        host=HostSettings(os.environ, sys.executable, settings.namespace),
+        host=_host_settings(settings),
         informers=informers,
         hosts=hosts,
         boards=_boards(names, settings.n_gpus),
@@ -147,6 +150,7 @@ def add_process_agent(
         clock=clock,
         random=random,
         processes_max=settings.processes_max,
+        agent=settings.agent,
     )
 
     def make(wake: Callable[[Key, float], None]) -> Runtime:
@@ -167,6 +171,14 @@ def add_process_agent(
     reports = ReportFiles(cluster, folders, clock=clock, pods=agent.pods.pods)
     manager.add("node reports", reports.run)
     return agent, runtime
+
+
+def _host_settings(settings: ProcessSettings) -> HostSettings:
+    """The agent's environment; root has containers of other users, which need Python as well."""
+    places = python_places() if settings.agent.uid == 0 else PythonPlaces()
+    return HostSettings(
+        os.environ, sys.executable, settings.namespace, places.mounts, places.closed
+    )
 
 
 def add_leaving(manager: Manager, agent: NodeAgent, within_s: float) -> None:

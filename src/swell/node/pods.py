@@ -147,6 +147,16 @@ class VolumeMount(ApiStruct, frozen=True):
     read_only: bool = False
 
 
+class SecurityContext(ApiStruct, frozen=True):
+    """The user that a pod or a container is to run as. Other fields of it are not used here."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    supplemental_groups: tuple[int, ...] = ()  # only of pods, as is the next
+    fs_group: int | None = None
+
+
 class BoundContainer(ApiStruct, frozen=True):
     """One container of a pod, init containers and sidecars included."""
 
@@ -167,6 +177,7 @@ class BoundContainer(ApiStruct, frozen=True):
     restart_policy: str = ""
     message_path: str = msgspec.field(default="/dev/termination-log", name="terminationMessagePath")
     message_policy: str = msgspec.field(default="File", name="terminationMessagePolicy")
+    security_context: SecurityContext = SecurityContext()
 
     @property
     def is_sidecar(self) -> bool:
@@ -280,6 +291,7 @@ class BoundSpec(ApiStruct, frozen=True):
     hostname: str = ""
     subdomain: str = ""
     service_account_name: str = ""
+    security_context: SecurityContext = SecurityContext()
 
 
 class ReportedContainer(ApiStruct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from swell.node.assembly import (
 from swell.node.machine import GPU, CapacityRequest, HostMachine, canonical, capacity
 from swell.node.nodes import PRIVATE_PORTS, NodeShape
 from swell.node.process.folders import Folders
+from swell.node.process.isolation import isolated_agent
 from swell.node.process.launcher import find_namespace
 from swell.node.process.logserver import (
     ContainerLogs,
@@ -37,6 +39,7 @@ from swell.node.process.logserver import (
     serving,
 )
 from swell.node.process.setup.resources import PROCESSES_MAX
+from swell.node.process.setup.users import AgentUser
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 from swell.runtime.watchdog import watch_loop
@@ -58,6 +61,7 @@ class AgentOptions:
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
+    isolate: bool = False  # pods cannot read the state folder
 
 
 def hollow_shape(machine: HostMachine, options: AgentOptions, boot_id: str) -> NodeShape:
@@ -131,8 +135,12 @@ async def _run_processes(
 
 def process_settings(options: AgentOptions, cluster_id: str, shape: NodeShape) -> ProcessSettings:
     n_gpus = parse(shape.capacity.get(GPU, "0")).value()
+    namespace = find_namespace()
+    agent = AgentUser(os.geteuid(), os.getegid())
+    if options.isolate:
+        agent = isolated_agent(options.home, namespace)
     return ProcessSettings(
-        options.home, cluster_id, find_namespace(), n_gpus, options.processes_max
+        options.home, cluster_id, namespace, n_gpus, options.processes_max, agent
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,10 @@ from swell.node.assembly import NodeAgent, ProcessSettings, add_leaving, add_pro
 from swell.node.nodes import PRIVATE_PORTS, NodeShape
 from swell.node.pods import BOUND_PODS, BoundPod, ReportedContainer
 from swell.node.process.container import ContainerSlot
+from swell.node.process.isolation import isolated_agent
 from swell.node.process.launcher import find_namespace
 from swell.node.process.runtime import ProcessRuntime
+from swell.node.process.setup.users import AgentUser
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Deletion
 from swell.runtime.errors import NotFoundError
@@ -49,6 +52,7 @@ class Site:
     cluster: InProcessCluster
     clock: SystemClock
     namespace: str
+    user: AgentUser = field(default_factory=lambda: AgentUser(os.geteuid(), os.getegid()))
     agent: NodeAgent | None = None
     runtime: ProcessRuntime | None = None
     _manager: Manager | None = None
@@ -63,7 +67,12 @@ class Site:
             CAPACITY, boot_id=f"boot-{self._n_boots}", annotations={PRIVATE_PORTS: "true"}
         )
         settings = ProcessSettings(
-            self.home, str(self.home), self.namespace, n_gpus=2, processes_max=PROCESSES_MAX
+            self.home,
+            str(self.home),
+            self.namespace,
+            n_gpus=2,
+            processes_max=PROCESSES_MAX,
+            agent=self.user,
         )
         self.agent, self.runtime = add_process_agent(
             manager, self.cluster, [NODE], shape, settings, clock=self.clock, random=Random(1)
@@ -174,7 +183,13 @@ def main_of(pod: BoundPod) -> ReportedContainer:
     return pod.status.container_statuses[0]
 
 
-def play(home: Path, act: Callable[[Site], Awaitable[None]], namespace: str | None = None) -> None:
+def play(
+    home: Path,
+    act: Callable[[Site], Awaitable[None]],
+    namespace: str | None = None,
+    *,
+    isolate: bool = False,
+) -> None:
     """Act on a cluster of one node; afterwards no process of it is left."""
 
     async def go() -> None:
@@ -185,6 +200,8 @@ def play(home: Path, act: Callable[[Site], Awaitable[None]], namespace: str | No
         running = asyncio.create_task(manager.run())
         kind = namespace_kind() if namespace is None else namespace
         site = Site(home, InProcessCluster(api, "test"), clock, kind)
+        if isolate:
+            site.user = isolated_agent(home, kind)
         await site.start_agent()
         try:
             await act(site)

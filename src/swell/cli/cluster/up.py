@@ -12,7 +12,12 @@ import typer
 from swell.cli.choice import state_folder
 from swell.cli.cluster.choosing import remember_embedded
 from swell.cli.command_line import CommandError, Invocation
-from swell.cli.controllers.standalone import NewCluster, NodeOptions, ServerOptions
+from swell.cli.controllers.standalone import (
+    NOT_ISOLATED,
+    NewCluster,
+    NodeOptions,
+    ServerOptions,
+)
 from swell.cli.options import option_groups
 from swell.cluster.home import KUBECONFIG, SERVER, LockHolder, lock_holder
 
@@ -111,6 +116,7 @@ def _run(options: UpOptions) -> None:
     from swell.cluster.embedded.http.credentials import PortError
     from swell.cluster.home import AlreadyRunningError
     from swell.node.machine import this_machine
+    from swell.node.process.isolation import IsolationError
     from swell.runtime import logs
     from swell.runtime.clock import SystemClock
     from swell.runtime.logfile import handler_for
@@ -130,5 +136,7 @@ def _run(options: UpOptions) -> None:
         raise CommandError(f"another process serves {error.home}", hint) from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
+    except IsolationError as error:
+        raise CommandError(f"--isolate: {error}", NOT_ISOLATED) from error
     except ServiceFailedError as error:
         raise CommandError(f"the cluster ended: {error.name}", "the log says why") from error

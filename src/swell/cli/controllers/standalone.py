@@ -55,6 +55,8 @@ NewCluster = Annotated[
     typer.Option("--new", help="Begin anew in a folder whose store is missing or empty."),
 ]
 
+NOT_ISOLATED = "run it as root, or without --isolate: pods are then as trusted as you are"
+
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
@@ -76,6 +78,9 @@ class NodeOptions:
         int,
         typer.Option("--processes", min=0, help="Processes each container may have; 0: any."),
     ] = 4096
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Pods cannot read this cluster's folder.")
+    ] = False
     label: Annotated[
         list[str], typer.Option("--label", metavar="KEY=VALUE", help="A label of each node.")
     ] = field(default_factory=list)
@@ -106,6 +111,7 @@ class NodeOptions:
             labels=dict(map(_label, self.label)),
             taints=tuple(map(_taint, self.taint)),
             processes_max=self.processes,
+            isolate=self.isolate,
         )
 
 
@@ -139,6 +145,7 @@ def node(*, options: NodeOptions, cluster: ClusterOptions) -> None:
     from swell.cli.error_texts import CLUSTER_FAILURES, from_cluster_failure
     from swell.cluster.home import AlreadyRunningError
     from swell.node.machine import this_machine
+    from swell.node.process.isolation import IsolationError
     from swell.node.program import run_agent
 
     check_amounts(cpu=options.cpu, memory=options.memory, gpu=options.gpu)
@@ -149,6 +156,8 @@ def node(*, options: NodeOptions, cluster: ClusterOptions) -> None:
     except AlreadyRunningError as error:
         message = f"another node agent runs in {error.home}"
         raise CommandError(message, "stop it, or set SWELL_HOME to another folder") from error
+    except IsolationError as error:
+        raise CommandError(f"--isolate: {error}", NOT_ISOLATED) from error
     except CLUSTER_FAILURES as error:
         raise from_cluster_failure(error, access.server, embedded=cluster.embedded) from error
 

@@ -6,6 +6,7 @@ In reading order:
 - `folders`: the layout on disk.
 - `setup`: everything a container is given before it starts.
 - `container`: pods and containers as the runtime holds them, and commands inside one.
+- `isolation`: whether pods can be kept out of the state folder.
 - `launcher`: the warm process that forks supervisors, and the test for private mounts.
 - `supervised`: one run, its supervisor and the reports of that.
 - `orphans`: processes of runs whose supervisor is gone.

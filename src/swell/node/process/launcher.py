@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from swell.node import supervisor
@@ -100,7 +101,12 @@ def _works(kind: str, folder: Path) -> bool:
         "mounts": ((str(hosts), HOSTS, True), (str(folder), "/swell-try", False)),
         "stage": str(stage),
     }
-    (folder / supervisor.SPEC_FILE).write_bytes(marshal.dumps(spec))
+    return try_run(folder, spec)
+
+
+def try_run(folder: Path, spec: Mapping[str, object]) -> bool:
+    """Whether a run of a spec ends with 0. Its log is left in the folder."""
+    (folder / supervisor.SPEC_FILE).write_bytes(marshal.dumps(dict(spec)))
     launcher = Launcher(folder)
     reports, reports_in = os.pipe()
     try:

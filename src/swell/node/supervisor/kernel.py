@@ -14,7 +14,9 @@ import sys
 LINUX = sys.platform.startswith("linux")
 
 # From linux/prctl.h.
-PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+# From linux/mount.h and linux/fcntl.h; the number of the call is the same on every architecture.
+_SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 # Fields of /proc/PID/stat behind the name, counted from 0; see proc(5).
 _STATE_FIELD, _START_TICK_FIELD = 0, 19
 
@@ -84,6 +86,22 @@ def unshare(flags: int) -> None:
 def mount(source: str, target: str, flags: int, kind: str = "") -> None:
     names = (source.encode(), target.encode(), kind.encode() or None)
     _check(_libc().mount(*names, ctypes.c_ulong(flags), None), f"{source} at {target}")
+
+
+def set_writable(target: str, *, writable: bool, recursive: bool = False) -> None:
+    """Make a mount writable or read only, with those below it if asked; OSError on old kernels."""
+    # struct mount_attr: the flags to set, those to clear, and two fields of no use here.
+    flags = (0, _MOUNT_ATTR_RDONLY) if writable else (_MOUNT_ATTR_RDONLY, 0)
+    attributes = (ctypes.c_uint64 * 4)(*flags, 0, 0)
+    result = _libc().syscall(
+        ctypes.c_long(_SYS_MOUNT_SETATTR),
+        ctypes.c_int(_AT_FDCWD),
+        ctypes.c_char_p(target.encode()),
+        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
+        attributes,
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    _check(result, target)
 
 
 def _libc() -> ctypes.CDLL:

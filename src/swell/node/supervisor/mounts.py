@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .kernel import mount, unshare
+from .kernel import mount, set_writable, unshare
 from .protocol import RunSpec
 
 # From linux/sched.h and linux/mount.h.
@@ -12,6 +12,7 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
 MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime
 MS_RELATIME, ST_RELATIME = 1 << 21, 4096
+_FOR_ALL = ("/tmp", "/dev/shm")  # noqa: S108 - folders that every user may write to
 
 
 def enter_namespace(spec: RunSpec) -> None:
@@ -38,6 +39,39 @@ def enter_namespace(spec: RunSpec) -> None:
     if spec.message:
         source, target = spec.message
         _mount_if_possible(source, target, spec.stage)
+    if spec.hidden:
+        _hide(spec)
+
+
+def _hide(spec: RunSpec) -> None:
+    """Cover folders by empty ones, and let only the container's own mounts be written to if asked.
+
+    It comes last: the sources of mounts may be below the folders. A process without a capability
+    cannot uncover them, also in a namespace of its own: mounts that it inherits are locked there.
+    """
+    if spec.read_only:
+        set_writable("/", writable=False, recursive=True)
+    covered = [folder for folder in spec.hidden if os.path.isdir(folder)]
+    own = [(target, read_only) for _, target, read_only in spec.mounts]
+    if spec.message and os.path.exists(spec.message[1]):
+        own.append((spec.message[1], False))
+    # A mount of the container's own below such a folder must stay: it is held open meanwhile.
+    held = [
+        (target, os.open(target, os.O_PATH | os.O_CLOEXEC))
+        for target, _ in own
+        if any(target.startswith(f"{folder}/") for folder in covered)
+    ]
+    for folder in covered:
+        mount("tmpfs", folder, 0, "tmpfs")
+        os.chmod(folder, 0o1777 if folder in _FOR_ALL else 0o755)
+    for target, descriptor in held:
+        source = f"/proc/self/fd/{descriptor}"
+        _make_plain_place(source, target)
+        mount(source, target, MS_BIND | MS_REC)
+        os.close(descriptor)
+    for target, read_only in own:
+        if spec.read_only and not read_only:
+            set_writable(target, writable=True)
 
 
 def _mount_if_possible(source: str, target: str, stage: str) -> None:
@@ -67,6 +101,11 @@ def _make_place(source: str, target: str, stage: str) -> None:
         missing = parent
     if not _is_ours(parent, stage):
         _cover(parent, stage)
+    _make_plain_place(source, target)
+
+
+def _make_plain_place(source: str, target: str) -> None:
+    """Make an empty folder or file to mount the source at."""
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
         return

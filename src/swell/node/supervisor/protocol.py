@@ -46,6 +46,9 @@ class RunSpec:
         stage: str = "",
         dies_with_parent: bool = False,
         processes_max: int = 0,
+        user: tuple[int, ...] = (),
+        hidden: tuple[str, ...] = (),
+        read_only: bool = False,
     ) -> None:
         self.argv, self.env, self.cwd, self.log = argv, env, cwd, log
         self.namespace, self.mounts, self.cgroups = namespace, mounts, cgroups
@@ -53,6 +56,9 @@ class RunSpec:
         self.stage = stage  # an empty folder on which mounts are prepared
         self.dies_with_parent = dies_with_parent  # for exec probes, which end with the agent
         self.processes_max = processes_max  # 0 for no limit, or where a cgroup limits them
+        self.user = user  # user, group and further groups to run as; empty: those of the supervisor
+        self.hidden = hidden  # folders that are covered by empty ones, in which `mounts` are kept
+        self.read_only = read_only  # whether only `mounts`, and what covers folders, can be changed
 
 
 def read_spec(descriptor: int) -> RunSpec:

@@ -12,6 +12,7 @@ from typing import NoReturn
 from .kernel import (
     LINUX,
     PR_SET_CHILD_SUBREAPER,
+    PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
     control,
     set_name,
@@ -196,6 +197,12 @@ def _execute(
         if spec.namespace:
             step = "private mounts"
             enter_namespace(spec)
+        if spec.user:
+            step = f"user {spec.user[0]}"
+            _become(spec.user)
+        if spec.user or spec.hidden:
+            # No program may give it the rights of another user back.
+            control(PR_SET_NO_NEW_PRIVS, 1)
         # When the supervisor is killed, the process is killed as well.
         control(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:  # it was killed before the line above
@@ -215,6 +222,16 @@ def _execute(
     except ValueError as error:
         os.write(problems, f"cannot start {step}: {error}".encode())
     os._exit(1)
+
+
+def _become(user: tuple[int, ...]) -> None:
+    """Become another user, for good. It comes before the signal of the parent's end is set: the
+    kernel forgets that when the user changes.
+    """
+    uid, gid, *groups = user
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
 
 
 def _process_limiter(processes_max: int) -> Callable[[], None]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from swell.api.core import Service
 from swell.api.meta import Key
+from swell.cluster.private import FILE_MODE
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
 from swell.node.process.setup.addresses import (
@@ -20,6 +21,7 @@ from swell.node.process.setup.volume_files import write_in_place
 from swell.runtime.informer import Informer
 
 MACHINE_HOSTS = Path("/etc/hosts")
+OPEN_MODE = 0o644  # for containers of other users; the way to the file is closed to everybody
 
 
 class HostsFiles:
@@ -43,6 +45,7 @@ class HostsFiles:
         self.version = 0
         self._namespaces: dict[str, None] = {}
         self._unwritten: dict[str, None] = {}  # namespaces whose file is out of date
+        self._open: set[str] = set()  # namespaces with containers of other users
         self._labels: dict[Key, dict[str, str]] = {}
         self._is_current = False
 
@@ -72,9 +75,15 @@ class HostsFiles:
         self._book.adopt(pod.metadata.key, pod.status.pod_ip)
         return self._book.address(pod.metadata.key)
 
-    def hosts(self, namespace: str) -> Path:
-        """Returns the hosts file for a namespace's containers, up to date. OSError of its own."""
+    def hosts(self, namespace: str, *, for_others: bool = False) -> Path:
+        """Returns the hosts file for a namespace's containers, up to date. OSError of its own.
+
+        Containers of other users than the agent's can read it from then on if asked.
+        """
         self.update_names()
+        if for_others and namespace not in self._open:
+            self._open.add(namespace)
+            self._unwritten[namespace] = None
         if namespace not in self._namespaces:
             self._namespaces[namespace] = self._unwritten[namespace] = None
         if namespace in self._unwritten:
@@ -112,7 +121,9 @@ class HostsFiles:
 
     def _write(self, namespace: str) -> None:
         base = MACHINE_HOSTS.read_text() if MACHINE_HOSTS.exists() else "127.0.0.1 localhost\n"
-        write_in_place(self._folders.hosts(namespace), hosts_text(base, namespace, self._names))
+        text = hosts_text(base, namespace, self._names)
+        mode = OPEN_MODE if namespace in self._open else FILE_MODE
+        write_in_place(self._folders.hosts(namespace), text, mode)
         self._unwritten.pop(namespace, None)
 
     def _names_of(self, service: Service, pods: dict[Key, BoundPod]) -> ServiceNames:

@@ -10,7 +10,7 @@ import marshal
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -41,7 +41,8 @@ from swell.node.process.setup.resources import (
     run_name,
 )
 from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
-from swell.node.process.setup.volume_files import write_volume
+from swell.node.process.setup.users import AgentUser, PodUsers, RunUser, run_user
+from swell.node.process.setup.volume_files import give_volume, write_volume
 from swell.node.process.setup.volumes import volume_files, written_volumes
 from swell.node.process.supervised import SpecFields
 from swell.node.runs import CREATING
@@ -71,6 +72,7 @@ class ProcessDependencies:
     clock: Clock
     random: Random
     processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
+    agent: AgentUser = field(default_factory=lambda: AgentUser(os.geteuid(), os.getegid()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Provisioner:
 
     def __init__(self, dependencies: ProcessDependencies) -> None:
         self._deps = dependencies
+        users = dependencies.agent.users
+        self._users = PodUsers(dependencies.folders, users) if users else None
 
     async def provide(self, pod: BoundPod, container: BoundContainer, attempt: int) -> Provision:
         """Returns the provision of a run.
@@ -96,6 +100,7 @@ class Provisioner:
         was given is kept then.
         """
         deps, uid = self._deps, pod.metadata.uid
+        user = self._user(pod, container)
         async with asyncio.timeout(READ_S):
             referenced = await deps.informers.read(pod.metadata.namespace, referenced_names(pod))
         try:
@@ -111,13 +116,15 @@ class Provisioner:
             message=folder / MESSAGE,
             stage=deps.folders.stage,
             log=log_file(log_folder, container.name, attempt),
-            hosts=deps.hosts.hosts(pod.metadata.namespace),
+            hosts=deps.hosts.hosts(pod.metadata.namespace, for_others=user is not None),
             volumes=self._volume_folders(pod),
         )
         for made in (paths.work, paths.stage, log_folder):
             make_private_folder(made)
         keep_entries_private(paths.work)
         os.close(open_private(paths.message, os.O_WRONLY | os.O_TRUNC))
+        if user is not None:
+            self._give(pod, paths, user)
         _make_sub_paths(container, paths.volumes)
         limits = limits_of(container, deps.processes_max)
         name = run_name(deps.folders.home, uid, container.name, attempt)
@@ -128,13 +135,46 @@ class Provisioner:
             if not cgroup.folders:
                 given[MARK] = str(folder)
             inputs = RunInputs(
-                referenced, self._context(pod), given, cgroup.entries, deps.hosts.substitute
+                referenced,
+                self._context(pod),
+                given,
+                cgroup.entries,
+                deps.hosts.substitute,
+                user,
+                self._hidden(user),
             )
             spec = run_spec(pod, container, deps.host, paths, inputs)
             if limits.processes is not None and not cgroup.limits_processes:
                 spec["processes_max"] = limits.processes
             undo.pop_all()
         return Provision(spec, limits, cgroup)
+
+    def _user(self, pod: BoundPod, container: BoundContainer) -> RunUser | None:
+        """The user of a container; None for the agent's own."""
+        own = self._users.of(pod.metadata.uid) if self._users is not None else None
+        user = run_user(self._deps.agent, pod, container, own)
+        if user is not None and self._deps.host.namespace != "root":
+            why = "its folders cannot be mounted for another user here"
+            raise ContainerConfigError(f"runAsUser {user.uid} cannot be had: {why}")
+        return user
+
+    def _hidden(self, user: RunUser | None) -> tuple[str, ...]:
+        """The folders that an isolated container of the agent's own user must not see.
+
+        Besides the state folder these are places where other programs of the user listen.
+        """
+        agent = self._deps.agent
+        if not agent.isolated or user is not None:
+            return ()
+        home = str(self._deps.folders.home)
+        return (home, f"/run/user/{agent.uid}", "/tmp", "/dev/shm")  # noqa: S108
+
+    def _give(self, pod: BoundPod, paths: RunPaths, user: RunUser) -> None:
+        """Let the user of a container have its folders and read its volumes."""
+        for place in (paths.work, paths.message):
+            os.chown(place, user.uid, user.gid)
+        for volume in written_volumes(pod):
+            give_volume(paths.volumes[volume.name], user.uid)
 
     def release(self, pod: BoundPod, container: BoundContainer, attempt: int) -> None:
         """Take back the cgroups and GPUs of a run that was not started."""
@@ -169,7 +209,10 @@ class Provisioner:
         if not self._deps.host.namespace:
             with_addresses = self._deps.hosts.substitute
             files = {p: replace(c, text=with_addresses(c.text)) for p, c in files.items()}
-        write_volume(self._deps.folders.volume(pod.metadata.uid, volume.name), files)
+        folder = self._deps.folders.volume(pod.metadata.uid, volume.name)
+        owner = folder.stat().st_uid if folder.exists() else self._deps.agent.uid
+        if write_volume(folder, files) and owner != self._deps.agent.uid:
+            give_volume(folder, owner)
 
     def board(self, pod: BoundPod) -> GpuBoard:
         return self._deps.boards.setdefault(pod.spec.node_name, GpuBoard(()))

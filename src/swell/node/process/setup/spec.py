@@ -20,9 +20,14 @@ from swell.node.process.setup.environment import (
     command_line,
     environment,
 )
+from swell.node.process.setup.users import RunUser
 from swell.node.process.setup.volumes import is_written
 
 HOSTS = "/etc/hosts"
+# Where a container of another user finds its working folder: the way to the real one is closed.
+WORK = "/run/swell/work"
+# Variables of the agent's user, which are wrong for another one.
+_OF_USER = ("HOME", "LOGNAME", "TMPDIR", "USER")
 _PYTHONS = frozenset({"python", "python3"})
 
 
@@ -36,6 +41,10 @@ class HostSettings:
     environ: Mapping[str, str]
     python: str
     namespace: str
+    # For containers of other users: what is mounted so that they can run Python, and the folders
+    # that are closed to them and in the way of it.
+    python_mounts: tuple[tuple[str, str, bool], ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ class RunInputs:
     extra_env: Mapping[str, str]
     cgroups: tuple[str, ...]
     substitute: Callable[[str], str]
+    user: RunUser | None = None  # None: the agent's
+    hidden: tuple[str, ...] = ()  # folders that the container must not see, if it has no own user
 
 
 def run_spec(
@@ -76,6 +87,10 @@ def run_spec(
     env = base_environment(host) | {"HOSTNAME": pod.spec.hostname or pod.metadata.name} | own
     mounts = _mounts(pod, container, paths)
     cwd = container.working_dir or str(paths.work)
+    if inputs.user is not None or inputs.hidden:
+        cwd = container.working_dir or WORK
+        mounts = [*host.python_mounts, *mounts, (str(paths.work), WORK, False)]
+        env = {n: v for n, v in env.items() if n in own or n not in _OF_USER} | {"HOME": WORK} | own
     if not host.namespace:
         real = {target: source for source, target, _ in mounts}
 
@@ -89,7 +104,7 @@ def run_spec(
     else:
         message = (str(paths.message), container.message_path)
         mounts.insert(0, (str(paths.hosts), HOSTS, True))
-    return {
+    spec: dict[str, object] = {
         "argv": argv,
         "env": env,
         "cwd": cwd,
@@ -100,6 +115,12 @@ def run_spec(
         "cgroups": inputs.cgroups,
         "stage": str(paths.stage),
     }
+    # Only where they are used: an agent of an earlier release reads the other specs as well.
+    if inputs.user is not None:
+        spec |= {"user": inputs.user.numbers, "hidden": host.closed}
+    elif inputs.hidden:
+        spec |= {"hidden": inputs.hidden, "read_only": True}
+    return spec
 
 
 def base_environment(host: HostSettings) -> dict[str, str]:

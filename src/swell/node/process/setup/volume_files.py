@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from swell.cluster.private import make_private_folder, open_private
+from swell.cluster.private import FILE_MODE, make_private_folder, open_private
 from swell.node.process.setup.volumes import Files
 
 DATA = "..data"
@@ -44,7 +44,22 @@ def write_volume(folder: Path, files: Files) -> bool:
     return True
 
 
-def write_in_place(path: Path, text: str) -> None:
+def give_volume(folder: Path, uid: int) -> None:
+    """Let a user read a volume that the agent has written; the agent must be root.
+
+    The way to the volume is closed to everybody, so that its folders can be open.
+    """
+    os.chown(folder, uid, -1)
+    folder.chmod(0o755)
+    for place, folders, files in os.walk(folder):
+        for name in folders:
+            if not (Path(place) / name).is_symlink():
+                (Path(place) / name).chmod(0o755)
+        for name in (*folders, *files):
+            os.chown(Path(place) / name, uid, -1, follow_symlinks=False)
+
+
+def write_in_place(path: Path, text: str, mode: int = FILE_MODE) -> None:
     """Change the content of a file without replacing it.
 
     It is bind-mounted into containers, which would go on seeing the replaced file.
@@ -57,6 +72,8 @@ def write_in_place(path: Path, text: str) -> None:
             # One write, so that a reader sees either text; only the length follows a moment later.
             os.pwrite(descriptor, data, 0)
             os.ftruncate(descriptor, len(data))
+        if mode != FILE_MODE:
+            os.fchmod(descriptor, mode)
     finally:
         os.close(descriptor)
 
