@@ -122,6 +122,13 @@ def test_isolated_pod_reads_its_volumes_and_no_others(tmp_path: Path) -> None:
         (volume.parent / "..data").unlink()
         assert await site.runtime._provisioner.renew_volumes(await site.get("a")) == []
         assert volume.stat().st_uid != 0
+        # Mounted by themselves, the folders of others would be open.
+        for number, path in enumerate((volume.parent, tmp_path, tmp_path / "hosts")):
+            around = [{"name": "h", "hostPath": {"path": str(path)}}]
+            mount = {"volumeMounts": [{"name": "h", "mountPath": "/h"}]}
+            await site.pod(f"c{number}", "true", container=mount, volumes=around)
+            _, message = await refused(site, f"c{number}")
+            assert "is closed to pods" in message
 
     play(tmp_path, act, isolate=True)
 
@@ -242,6 +249,12 @@ def _as_another_user(home: Path) -> None:
         await site.ended("s")
         assert "kept" in site.log("s")
         assert "Read-only file system" in site.log("s")
+        for number, path in enumerate(("/", "/var/tmp", str(home), f"{home}/pods", "/tmp")):
+            around = [{"name": "h", "hostPath": {"path": path}}]
+            own = {"volumeMounts": [{"name": "h", "mountPath": "/h"}]}
+            await site.pod(f"h{number}", "true", container=own, volumes=around)
+            _, message = await refused(site, f"h{number}")
+            assert "is closed to pods" in message
         await site.pod("t", "true", securityContext={"runAsUser": 1})
         _, message = await refused(site, "t")
         assert f"runAsUser 1 cannot be had: Swell runs as {os.geteuid()} here" in message

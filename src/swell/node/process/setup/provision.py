@@ -141,7 +141,7 @@ class Provisioner:
                 cgroup.entries,
                 deps.hosts.substitute,
                 user,
-                self._hidden(user),
+                self._hidden(),
             )
             spec = run_spec(pod, container, deps.host, paths, inputs)
             if limits.processes is not None and not cgroup.limits_processes:
@@ -158,16 +158,30 @@ class Provisioner:
             raise ContainerConfigError(f"runAsUser {user.uid} cannot be had: {why}")
         return user
 
-    def _hidden(self, user: RunUser | None) -> tuple[str, ...]:
+    def _hidden(self) -> tuple[str, ...]:
         """The folders that an isolated container of the agent's own user must not see.
 
         Besides the state folder these are places where other programs of the user listen.
         """
         agent = self._deps.agent
-        if not agent.isolated or user is not None:
+        if not agent.isolated or agent.users is not None:
             return ()
         home = str(self._deps.folders.home)
         return (home, f"/run/user/{agent.uid}", "/tmp", "/dev/shm")  # noqa: S108
+
+    def _check_host_path(self, volume: BoundVolume, path: Path) -> None:
+        """Refuse an isolated pod a folder by which it would get around its isolation.
+
+        A mount leaves out the closed folders above it. Where a pod keeps the agent's user, a mount
+        of a folder around a covered one would show that.
+        """
+        if not self._deps.agent.isolated:
+            return
+        real, hidden = path.resolve(), self._hidden()
+        for folder in (Path(name).resolve() for name in hidden or (str(self._deps.folders.home),)):
+            if real.is_relative_to(folder) or (hidden and folder.is_relative_to(real)):
+                why = f"with --isolate {folder} is closed to pods"
+                raise ContainerConfigError(f"{path} of volume {volume.name} cannot be had: {why}")
 
     def _give(self, pod: BoundPod, paths: RunPaths, user: RunUser) -> None:
         """Let the user of a container have its folders and read its volumes."""
@@ -248,6 +262,7 @@ class Provisioner:
                     keep_entries_private(folders[volume.name])
                 continue
             path = Path(volume.host_path.path)
+            self._check_host_path(volume, path)
             if not path.exists():
                 if volume.host_path.type not in {"", "DirectoryOrCreate"}:
                     raise ContainerConfigError(f"{path} of volume {volume.name} does not exist")
@@ -270,6 +285,9 @@ def _make_sub_paths(container: BoundContainer, volumes: Mapping[str, Path]) -> N
     for mount in container.volume_mounts:
         if mount.sub_path and mount.name in volumes and ".." not in mount.sub_path.split("/"):
             place = volumes[mount.name] / mount.sub_path.strip("/")
+            # A container may have made links in the volume, which lead anywhere.
+            if not place.resolve().is_relative_to(volumes[mount.name].resolve()):
+                raise ContainerConfigError(f"subPath {mount.sub_path} leads out of {mount.name}")
             if not place.exists():
                 place.mkdir(parents=True)
 
