@@ -123,6 +123,6 @@ def _check(home: Path, namespace: str, user: tuple[int, ...]) -> None:
 
 
 def _last_line(log: Path) -> str:
-    """What a process of a run printed last, without the time of the line."""
+    """The line that a process of a run printed last."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return lines[-1] if lines else "it could not be started"
