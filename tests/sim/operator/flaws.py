@@ -346,4 +346,5 @@ PLANTED: Mapping[str, Flaw] = {
     "operator does not raise instances": _inside(children, "raised_instances", _first_number),
     "operator counts instances in memory": _numbers_by_memory,
     "operator writes every report": _report_often,
+    "operator shrinks before a holder stays": _inside(decide, "kept", lambda held, _: held),
 }

@@ -14,7 +14,7 @@ from swell.operator.framework.reports import ReportTarget
 from swell.sim.process import Ports
 
 # Of all answers: none at all, something that is no report, and one that names another leader.
-SILENT, NONSENSE, OTHER = 0.15, 0.3, 0.5
+SILENT, NONSENSE, OTHER = 0.1, 0.2, 0.6
 
 
 def with_addresses(job: AITrainingJob, informers: AITrainingJobInformers) -> ReportTarget | None:

@@ -28,6 +28,7 @@ from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.operator.training_rules import (
+    HoldersStay,
     NumbersGrow,
     ReportsAreWrittenSeldom,
     SecretBeforePods,
@@ -61,6 +62,7 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         SecretBeforePods(world),
         NumbersGrow(world),
         ReportsAreWrittenSeldom(world),
+        HoldersStay(world, history),
     ]
 
 

@@ -218,6 +218,8 @@ async def train(world: SimulatedWorld) -> None:
     await user.submit("bee", {"ps": a_role(replicas=1), "worker": auto}, reporting=True)
     rigid = a_role(Pods(fails=1), replicas=2, restartPolicy="OnFailure")
     await user.submit("cat", {"trainer": rigid}, reporting=world.chance.integer(0, 1, "cat") > 0)
+    steady = a_role(Pods(runs_s=900), replicas=4, edlPolicy="Manual", **sizes, **again)
+    await user.submit("dog", {"trainer": steady}, reporting=True)
     await user.until_running("ant", 3)
     await user.edit("ant", sized(1))
     await user.wait("smaller", up_to_s=10)
@@ -226,6 +228,9 @@ async def train(world: SimulatedWorld) -> None:
     await user.delete("cat")
     await user.until_gone("cat")
     await user.submit("cat", {"trainer": rigid}, reporting=True)
+    for size in (1, 4, 2, 5, 1):
+        await user.wait("reports", up_to_s=60)
+        await user.edit("dog", sized(size))
 
 
 SCENARIOS = tuple(

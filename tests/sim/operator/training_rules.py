@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import to_body
 from swell.api.injection import INSTANCE_VARIABLE, INSTANCES_FILE
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
@@ -15,6 +16,7 @@ from swell.operator.framework.training import REPORT_TOKEN
 from swell.sim.observation import owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import job_states, replica_of
+from tests.sim.wiping import SoundHistory
 
 
 def _created_pod(world: SimulatedWorld, commit: Commit) -> Body | None:
@@ -124,3 +126,26 @@ class ReportsAreWrittenSeldom:
         times[:] = [at for at in times if now_s - at < _MINUTE_S] + [now_s]
         if len(times) > _WRITES_A_MINUTE + 1:
             yield f"{commit.key} was written {len(times)} times in a minute for reports"
+
+
+@dataclass
+class HoldersStay:
+    """No pod that a shrink gives up is deleted while the status says that the shrink waits."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "T4 holders stay"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or not self.world.is_subject(commit.actor):
+            return
+        if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
+            return
+        job = self.history.when_sent(commit, "delete", owner_of(before))
+        if job is None or job.metadata.deletion_timestamp or job.status.ending:
+            return
+        role, index = replica_of(before)
+        is_surplus = index >= job.status.target_replicas.get(role, 0)
+        if is_surplus and f"{role} keeps " in job.status.message:
+            yield f"{commit.key} deleted although {job.status.message}"
