@@ -162,9 +162,11 @@ class Network:
     # ---- cuts
 
     def cut(self, process: SimulatedProcess, *, out: bool, into: bool) -> None:
+        process.was_cut_off = True
         for other in self.world.operator.living():
             if other is process:
                 continue
+            other.was_cut_off = True
             if out:
                 self._cuts.setdefault((process.incarnation, other.incarnation), [])
             if into:

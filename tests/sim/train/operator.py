@@ -43,11 +43,16 @@ class SimulatedOperator:
         self._n_addresses = 0
         self._versions: list[tuple[float, Roster]] = []
         self._epoch = 0
+        self._ended: list[tuple[float, SimulatedProcess]] = []
         self.size = 0
 
     def living(self) -> list[SimulatedProcess]:
         slots = [self._slots[index] for index in sorted(self._slots)]
         return [s.process for s in slots if s.process is not None and s.process.is_alive]
+
+    def just_ended(self) -> list[SimulatedProcess]:
+        """The processes whose death nobody can have seen when the last messages were sent."""
+        return [p for at, p in self._ended if self._world.clock.now - at < 1.0]
 
     def process(self, index: int) -> SimulatedProcess | None:
         slot = self._slots.get(index)
@@ -160,9 +165,10 @@ class SimulatedOperator:
         if not process.is_alive or process.is_vanished:
             return
         world.tell(f"{process.name} vanishes, {'dead' if dies else 'alive'}")
-        process.is_vanished = slot.is_unreachable = True
+        process.is_vanished = slot.is_unreachable = process.was_cut_off = True
         if dies:
             process.is_alive = False
+            self._ended.append((world.clock.now, process))
             if process.trainer is not None:
                 process.trainer.drop_out()
             slot.is_starting = True
@@ -181,6 +187,7 @@ class SimulatedOperator:
 
     def _end(self, process: SimulatedProcess) -> None:
         process.is_alive = False
+        self._ended.append((self._world.clock.now, process))
         if process.trainer is not None:
             process.trainer.drop_out()
         self._world.network.die(process)

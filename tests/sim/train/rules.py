@@ -100,6 +100,8 @@ class BusRules:
             if process.trainer is not None
             and not process.trainer.is_over
             and process.incarnation not in meeting.trainers
+            # One that was given up and cannot be reached is lost with its state.
+            and not (process.index >= self.world.operator.size and process.was_cut_off)
             and steps_lost(process.trainer.state, meeting.base) > 1
             and steps_lost(process.trainer.state, self.tip) == 0
         ]
@@ -117,7 +119,7 @@ class BusRules:
             return  # The others have gone on without it.
         others = [
             other.trainer
-            for other in self.world.operator.living()
+            for other in (*self.world.operator.living(), *self.world.operator.just_ended())
             if other.trainer is not None and other.trainer is not trainer
         ]
         kept = any(

@@ -88,7 +88,7 @@ class Trainer:
         saved = self.world.checkpoint
         if saved is not None:
             self.state, self.trained = saved, True
-            self.held = Held(0, saved.step)
+            self.held = Held(saved.generation, saved.step)
         self._join()
 
     def _join(self) -> None:

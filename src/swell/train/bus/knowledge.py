@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from swell.train.bus.ballots import Acceptor
 from swell.train.bus.lines import Address
-from swell.train.bus.liveness import Deaths
+from swell.train.bus.liveness import UNLISTED_S, Deaths
 from swell.train.bus.messages import MemberStatus, Roster
 from swell.train.bus.plan import GroupPlan, Member
 
@@ -31,6 +31,8 @@ class Knowledge:
     plan: GroupPlan | None = None  # the last one that is known to be committed
     broken: int = 0  # no step of this generation, or of one before it, is done any more
     was_listed: bool = False
+    # Rows that a newer folder lists no more, and since when: somebody may still be there.
+    former: dict[int, tuple[Address, float]] = field(default_factory=dict)
     finished: bool = False  # somebody has trained all there was
     deaths: Deaths = field(default_factory=Deaths)
     acceptor: Acceptor = field(default_factory=Acceptor)
@@ -71,7 +73,22 @@ class Knowledge:
             for i in range(len(self.roster.hosts))
             if i not in taken
         ]
-        return [*of_plan, *listed]
+        former = [
+            Target(index, address, None)
+            for index, (address, since) in sorted(self.former.items())
+            if index not in taken and now - since < UNLISTED_S
+        ]
+        return [*of_plan, *listed, *(t for t in former if t.index != self.status.index)]
+
+    def replace_roster(self, roster: Roster, now: float) -> None:
+        """Take a newer folder."""
+        for index in range(len(roster.hosts), len(self.roster.hosts)):
+            self.former.setdefault(index, (self.row(index), now))
+        for index in [index for index in self.former if roster.lists(index)]:
+            del self.former[index]
+        self.roster = roster
+        self.was_listed = self.was_listed or roster.lists(self.status.index)
+        self.deaths.read_roster(roster, self.plan, now)
 
     def position(self, status: MemberStatus, now: float) -> int | None:
         """The place of a process among the targets; None for one that may not lead."""
@@ -82,9 +99,13 @@ class Knowledge:
                 return position
         return None
 
-    def is_settled(self, agreed: set[int], since: float) -> bool:
-        """Whether every listed index has agreed, or nobody was at its address since then."""
-        return all(
-            index in agreed or self.deaths.was_empty(self.row(index), since)
-            for index in range(len(self.roster.hosts))
-        )
+    def is_settled(self, agreed: set[int], since: float, now: float) -> bool:
+        """Whether at every known address a process has agreed, or nobody was there since then."""
+        known = [self.row(index) for index in range(len(self.roster.hosts))]
+        former = [
+            address
+            for index, (address, at) in self.former.items()
+            if index not in agreed and now - at < UNLISTED_S
+        ]
+        missing = [row for index, row in enumerate(known) if index not in agreed]
+        return all(self.deaths.was_empty(address, since) for address in (*missing, *former))

@@ -110,6 +110,9 @@ class Leadership:
                 del self._statuses[other]
         self._statuses[line] = status
         self._arrived[status.incarnation] = now
+        if self._know.plan is not None and line != SELF:
+            # It may have said hello before this member knew of the plan.
+            self._send(line, PlanCommitted(self._know.plan, forms=False))
         self._send(line, Prepare(self._candidacy.after, self._candidacy.ballot))
         know = self._know
         if know.plan and know.is_broken and status.generation == know.generation:
@@ -315,7 +318,7 @@ class Leadership:
             know.plan,
             agreeing,
             lambda member: know.is_dead(member, now),
-            is_settled=lambda: self._is_settled(agreeing),
+            is_settled=lambda: self._is_settled(agreeing, now),
         )
 
     def _is_certain(self, now: float) -> bool:
@@ -329,11 +332,11 @@ class Leadership:
             for m in (self._know.plan.members if self._know.plan else ())
             if m.incarnation not in ready
         ]
-        return all(self._know.is_dead(m, now) for m in missing) and self._is_settled(ready)
+        return all(self._know.is_dead(m, now) for m in missing) and self._is_settled(ready, now)
 
-    def _is_settled(self, agreeing: set[int]) -> bool:
+    def _is_settled(self, agreeing: set[int], now: float) -> bool:
         agreed = {s.index for s in self._statuses.values() if s.incarnation in agreeing}
-        return self._know.is_settled(agreed, self._since)
+        return self._know.is_settled(agreed, self._since, now)
 
     # ---- asking around
 

@@ -81,7 +81,6 @@ class BusMember:
         self._is_led = False  # the leader has said that it is one
         self._unled_since = now
         self._leave_by: float | None = None
-        self._is_free = False  # others train without this member
         self._departure: Departure | None = None
         self._deferred_departure: Departure | None = None
 
@@ -427,8 +426,6 @@ class BusMember:
             self._learn_deaths(line)
         is_member = know.is_in_plan(know.status.incarnation)
         is_ready = know.status.phase is MemberPhase.READY
-        # A plan that broke up at once has handed over no state: whoever holds one is needed.
-        self._is_free = forms and not is_member
         if not forms or (is_member and not is_ready):
             know.broken = max(know.broken, plan.generation)
         self._find_leader_of(plan, now)
@@ -465,9 +462,7 @@ class BusMember:
         else:
             counts = _larger(roster.instances, know.roster.instances)
             roster = Roster(roster.epoch, roster.hosts, counts)
-        know.roster = roster
-        know.was_listed = know.was_listed or roster.lists(know.status.index)
-        know.deaths.read_roster(roster, know.plan, now)
+        know.replace_roster(roster, now)
         if self.leadership is not None:
             self.leadership.broadcast(NewRoster(roster), but=line)
         elif self._up is not None and self._up != line:
@@ -495,7 +490,8 @@ class BusMember:
             self._abort(know.generation)
         if self.know.status.phase is not MemberPhase.READY:
             return
-        is_needed = know.plan is not None and status.trained and not self._is_free
+        # Until a new group has formed, it may need the state again: its leader says when.
+        is_needed = know.plan is not None and status.trained
         if not is_needed and not know.is_in_plan(status.incarnation):
             self._depart(Departure.LEAVE)
         elif is_late:
