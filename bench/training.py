@@ -29,7 +29,8 @@ TORCHRUN = [str(TORCH), "-m", "torch.distributed.run", "--nnodes=1:4", "--nproc-
 
 def run() -> dict[str, object]:
     figures: dict[str, object] = {}
-    programs = {"arrays": ([sys.executable, "-m", "tests.unit.train.array_program"], {})}
+    arrays = [sys.executable, "-m", "tests.unit.train.array_program"]
+    programs: dict[str, tuple[list[str], dict[str, str]]] = {"arrays": (arrays, {})}
     if TORCH.exists():
         program = [str(TORCH), "-m", "tests.e2e.train.torch_program"]
         programs["DDP"] = (program, {})

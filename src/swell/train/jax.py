@@ -46,8 +46,8 @@ class Jax:
         """The mean over all members of a tree of arrays, as arrays of JAX."""
         leaves, form = self._trees.tree.flatten(tree)
         arrays = [np.asarray(leaf, _sum_type(leaf)) for leaf in leaves]
-        means = self._elastic.average(arrays, weighted=weighted)
-        return self._trees.rebuilt(form, leaves, means)
+        averages = self._elastic.average(arrays, weighted=weighted)
+        return self._trees.rebuilt(form, leaves, averages)
 
     def __getattr__(self, name: str) -> Any:
         # The loop, the group and the hooks are those of `Elastic`.

@@ -75,6 +75,32 @@ def test_ddp_survives_and_ends_as_if_undisturbed(
         assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
 
 
+def test_fsdp_goes_on_from_copies_of_shards(
+    cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """A death costs no more steps than lie between two copies, and no disk is read."""
+    cluster.set_variable("WRAP", "fsdp")
+    cluster.set_variable("COPY_STEPS", "10")
+    cluster.begin(3)
+    cluster.wait(lambda: any(f.get("step", 0) > 20 for f in cluster.facts()), within_s=240)
+    killed = cluster.replace(1)
+    cluster.wait_for_size(2, killed, within_s=60)
+    before = max(f["step"] for f in cluster.facts() if "step" in f and f["at"] < killed)
+    again = min(f["step"] for f in cluster.facts(killed) if f.get("size") == 2)
+    cluster.wait(lambda: any(f.get("size") == 3 for f in cluster.facts(killed + 1)), within_s=240)
+    shrunk = cluster.resize(2)
+    cluster.wait_for_size(2, shrunk, within_s=60)
+
+    assert cluster.wait_for_end(600)[:2] == [0, 0]
+
+    assert before - again < 12
+    finals = [fact for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 2
+    for fact in finals:
+        assert fact["steps"] == N_STEPS
+        assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
+
+
 def test_whole_job_preempted_loses_no_step(
     cluster: TrainingCluster, undisturbed: np.ndarray, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ def test_a_crash_at_every_operation_leaves_a_complete_checkpoint(tmp_path: Path)
             pass
         tree = newest_tree(path)
         assert tree["step"] in {reached, reached + 1}
-        assert np.asarray(tree["w"]).tolist() == [float(tree["step"])] * 1000  # type: ignore[arg-type]
+        assert np.asarray(tree["w"]).tolist() == [float(tree["step"])] * 1000
         if completed:
             break
 

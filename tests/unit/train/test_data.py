@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.train.data.cuts import cut, epoch_order, share
@@ -33,6 +33,7 @@ class Numbers:
         self.at = state["at"]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(1, 17))
 def test_shares_are_a_partition_of_almost_equal_parts(n_samples: int, size: int) -> None:
     """Parts follow each other without gap or overlap, and differ by one at most."""
@@ -53,6 +54,7 @@ def test_the_order_depends_on_seed_and_epoch_only() -> None:
     assert cut(epoch_order(4, seed=0, epoch=0, shuffle=False).tolist(), 1, 2) == [2, 3]
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 60),
     st.integers(1, 13),

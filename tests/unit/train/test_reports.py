@@ -61,7 +61,8 @@ def test_the_slowest_is_named_if_it_is_slow() -> None:
 
 def test_reports_are_published_by_the_leader_when_old_or_changed() -> None:
     """Between two publications lies at least PUBLISH_S, unless the activity changes."""
-    now, published = [0.0], []
+    now = [0.0]
+    published: list[TrainingReport] = []
     reporter = Reporter(published.append, None, clock=lambda: now[0])
     reporter.tick(Progress(step=1))
     reporter.tick(Progress(step=2))

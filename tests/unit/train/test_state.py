@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.train.backends.host import HostCollectives
@@ -46,6 +46,7 @@ class Scheduler:
         self.value = state["value"]
 
 
+@settings(deadline=None)
 @given(PLAIN)
 def test_plain_values_come_back(tree: object) -> None:
     """Tuples stay tuples, keys may be integers, and integers may be large."""

@@ -184,8 +184,8 @@ class ShardedLearner:
         raw = b""
         if self._rank == holders[0] and mine is not None:
             common = mine.common
-            tensors = [tensor.tobytes() for tensor in common.tensors]
-            raw = msgspec.msgpack.encode([mine.layout, common.structure, common.specs, tensors])
+            content = [tensor.tobytes() for tensor in common.tensors]
+            raw = msgspec.msgpack.encode([mine.layout, common.structure, common.specs, content])
         raw = broadcast_message(self._collectives, raw, holders[0], self._rank)
         layout, structure, specs, parts = msgspec.msgpack.decode(
             raw, type=tuple[list[ShardEntry], bytes, list[TensorSpec], list[bytes]]
@@ -200,7 +200,6 @@ class ShardedLearner:
             n_bytes += self._take_shard(mine, layout, targets, (shard, len(holders), holder))
         return n_bytes
 
-    @torch.no_grad()
     def _take_shard(
         self,
         mine: ShardCopy | None,
@@ -216,7 +215,8 @@ class ShardedLearner:
         broadcast_tensors(self._collectives, pieces, holder, self._rank)
         for entry, target, piece in zip(layout, targets, pieces, strict=True):
             if entry.is_sharded or shard == 0:
-                self._put(entry, target, piece, entry.rows(shard, n_shards))
+                with torch.no_grad():
+                    self._put(entry, target, piece, entry.rows(shard, n_shards))
         return sum(piece.nbytes for piece in pieces)
 
     def _put(
