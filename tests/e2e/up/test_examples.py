@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,21 @@ def test_elastic_example_follows_its_members(running: Machine) -> None:
     running.swell("delete", "elastic")
 
 
-def seen_by_first(machine: Machine) -> str:
-    return machine.swell("logs", "elastic", "--role", "trainer", "--index", "0").stdout
+def test_launched_example_is_started_again(running: Machine) -> None:
+    """The script learns its size from variables alone, and goes on from its checkpoint."""
+    running.swell("run", "--detach", str(EXAMPLES / "launch.yaml"))
+    for size in (2, 3, 1):
+        running.swell("scale", "launch", f"trainer={size}")
+        until(lambda size=size: f"rank 0 of {size}" in seen_by_first(running, "launch"))  # type: ignore[misc]
+    lines = [line for line in seen_by_first(running, "launch").splitlines() if "step" in line]
+    steps = [int(line.split()[1].rstrip(":")) for line in lines]
+
+    assert all(after - before in {0, 1} for before, after in pairwise(steps))
+    running.swell("delete", "launch")
+
+
+def seen_by_first(machine: Machine, job: str = "elastic") -> str:
+    return machine.swell("logs", job, "--role", "trainer", "--index", "0").stdout
 
 
 def test_every_example_is_in_the_table() -> None:

@@ -33,10 +33,11 @@ class AgreedDeparture:
         self._is_asked = False
         self._earlier: Any = None
 
-    def catch_sigterm(self) -> None:
+    def catch_sigterm(self, *, keeps_earlier: bool = True) -> None:
         """Note SIGTERM from now on, in place of ending by it. Only the main thread can."""
         if threading.current_thread() is threading.main_thread():
-            self._earlier = signal.signal(signal.SIGTERM, self._asked)
+            earlier = signal.signal(signal.SIGTERM, self._asked)
+            self._earlier = earlier if keeps_earlier else None
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
         self._is_asked = True

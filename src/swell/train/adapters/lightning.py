@@ -43,8 +43,8 @@ class LightningPlugin(Callback):  # type: ignore[misc]
         return str(self._path) if self._path.exists() else None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        # After Lightning has set its own handlers, which are called before ours acts.
-        self._departure.catch_sigterm()
+        # Lightning's own handler would end the loop before the step that all agree on.
+        self._departure.catch_sigterm(keeps_earlier=False)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
