@@ -163,12 +163,12 @@ def forgets_domains(scheduler: Scheduler) -> None:
     scheduler.loop.cycle = cycle_without_memory  # type: ignore[method-assign]
 
 
-def wishful(scheduler: Scheduler) -> None:
-    """A gang that has to stay in a domain is moved to any when others make room for it."""
+def careless(scheduler: Scheduler) -> None:
+    """What a group says of its network topology is not looked at."""
     cycle = scheduler.loop.cycle
 
     def cycle_anywhere() -> None:
-        with patch.object(Domains, "is_limited", lambda *_: False):
+        with patch.object(Domains, "_limit", lambda *_: None):
             cycle()
 
     scheduler.loop.cycle = cycle_anywhere  # type: ignore[method-assign]
@@ -176,7 +176,7 @@ def wishful(scheduler: Scheduler) -> None:
 
 PLANTED_IN_DOMAINS: Mapping[str, Flaw] = {
     "scheduler forgets where a gang is": forgets_domains,
-    "scheduler makes room outside the domain": wishful,
+    "scheduler ignores topologies": careless,
 }
 
 
