@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from swell.api.core import Node, NodeStatus
 from swell.api.meta import Condition, ObjectMeta, Uid
 from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import (
+    NetworkTopology,
     PodGroup,
     PodGroupPhase,
     PodGroupSpec,
@@ -24,6 +27,15 @@ from swell.api.scheduling import (
     QueueSpec,
     QueueState,
     QueueStatus,
+)
+from swell.api.topology import (
+    DOMAIN_MEMBER,
+    NODE_MEMBER,
+    ExactMatch,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
+    MemberSelector,
 )
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
@@ -65,6 +77,10 @@ def run() -> dict[str, float]:
     gang = _one_new_gang(5_000, 50_000)
     figures["one new gang, 50,000 running pods (s)"] = gang.wall_s
     figures["gang of 64 preempts, 1,000 full nodes (s)"] = _preemption(1_000, 64).wall_s
+    plain, near = _gang_of_64(with_limit=False), _gang_of_64(with_limit=True)
+    figures["gang of 64 within a block, 1,000 nodes (times without, CPU)"] = (
+        near.cpu_s / plain.cpu_s
+    )
     figures["cycle after 10,000 nodes came and went (times)"] = _churn(10, 10_000)
     return figures
 
@@ -133,6 +149,50 @@ def _preemption(n_nodes: int, n_claimers: int) -> _Spent:
     plan, spent = _timed(lambda: run_cycle(snapshot, DEFAULT, report_on=[]))
     _require(len(plan.pipelined) == n_claimers, f"{len(plan.pipelined)} of the gang got room")
     return spent
+
+
+def _gang_of_64(*, with_limit: bool) -> _Spent:
+    """One gang on 1,000 nodes: without a network, or within a block of 125 racks in 10 blocks."""
+    request = {"cpu": "32", "memory": "64Gi"}
+    nodes = [_node(f"n{n:05}", NODE_SHAPES[0]) for n in range(1_000)]
+    objects = SchedulerObjects(nodes=nodes, queues=_queues())
+    _add_gang(objects, "near", request, queue="q0", n=64)
+    if with_limit:
+        objects.hyper_nodes = _network(1_000, 8, 13)
+        limit = NetworkTopology(mode="hard", highest_tier_allowed=2)
+        spec = msgspec.structs.replace(objects.groups[0].spec, network_topology=limit)
+        objects.groups[0] = msgspec.structs.replace(objects.groups[0], spec=spec)
+    spent: list[_Spent] = []
+    for _ in range(7):
+        snapshot = objects.snapshot()
+        snapshot.hyper_nodes.tree(snapshot.nodes)  # kept from cycle to cycle
+        plan, once = _timed(lambda snapshot=snapshot: run_cycle(snapshot, DEFAULT))  # type: ignore[misc]
+        _require(len(plan.binds) == 64, f"{len(plan.binds)} of the gang placed")
+        spent.append(once)
+    return sorted(spent)[len(spent) // 2]
+
+
+def _network(n_nodes: int, per_rack: int, racks_per_block: int) -> list[HyperNode]:
+    racks = [f"r{n:04}" for n in range(n_nodes // per_rack)]
+    found = [
+        _hyper_node(
+            name, 1, NODE_MEMBER, [f"n{k:05}" for k in range(r * per_rack, (r + 1) * per_rack)]
+        )
+        for r, name in enumerate(racks)
+    ]
+    for block, start in enumerate(range(0, len(racks), racks_per_block)):
+        members = racks[start : start + racks_per_block]
+        found.append(_hyper_node(f"b{block:03}", 2, DOMAIN_MEMBER, members))
+    return found
+
+
+def _hyper_node(name: str, tier: int, kind: str, members: list[str]) -> HyperNode:
+    selected = tuple(
+        HyperNodeMember(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member)))
+        for member in members
+    )
+    meta = ObjectMeta(name=name, uid=Uid(name))
+    return HyperNode(metadata=meta, spec=HyperNodeSpec(tier=tier, members=selected))
 
 
 def _churn(n_nodes: int, n_guests: int) -> float:

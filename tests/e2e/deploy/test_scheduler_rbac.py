@@ -10,6 +10,7 @@ from random import Random
 
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    HYPER_NODES,
     NAMESPACES,
     POD_GROUPS,
     PODS,
@@ -43,6 +44,8 @@ from tests.e2e.deploy.scraping import (
 )
 
 PART = "scheduler"
+# Every node, by any name.
+RACK = {"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "."}}}]}
 NAMESPACE = "gangs"
 CLOSE_S = 0.25  # for connections cut off in the middle
 NODES: Body = {"for": NAMESPACE}
@@ -79,10 +82,13 @@ async def _live(installed: Installed) -> None:
             await user.create(PRIORITY_CLASSES, _object(PRIORITY_CLASSES, name, value=value))
         with contextlib.suppress(NotFoundError):
             await user.delete(QUEUES, Key("", "default"))  # comes again
+        await user.create(HYPER_NODES, _object(HYPER_NODES, "rack", spec=RACK))
         await user.create(AI_TRAINING_JOBS, _elastic())
         await _until_running(user, "elastic-t-", 4)
-        await _gang(user, "claims", 2, "2", "high")
+        await _gang(user, "claims", 2, "2", "high", networkTopology={"mode": "soft"})
         await _until_running(user, "claims-", 2)
+        # The domain that it got is written on its group.
+        await installed.until_used(PART, Right("patch", POD_GROUPS.group, POD_GROUPS.plural))
         await user.delete(AI_TRAINING_JOBS, Key(NAMESPACE, "elastic"))
         await _gang(user, "rigid", 2, "2", "low")
         await _until_running(user, "rigid-", 2)
@@ -149,8 +155,8 @@ def _elastic() -> Body:
     return _object(AI_TRAINING_JOBS, "elastic", spec=spec)
 
 
-async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str) -> None:
-    spec: Body = {"minMember": n, "queue": "default", "priorityClassName": priority}
+async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str, **more: object) -> None:
+    spec: Body = {"minMember": n, "queue": "default", "priorityClassName": priority, **more}
     await user.create(POD_GROUPS, _object(POD_GROUPS, name, spec=spec))
     for index in range(n):
         pod_spec = {**_spec(cpu), "schedulerName": "swell", "priorityClassName": priority}
