@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("cluster", "swell.cli.cluster.choosing:cluster", "Tell which cluster commands talk to."),
     ("use", "swell.cli.cluster.choosing:use", "Choose the cluster of all further commands."),
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
+    ("attach", "swell.cli.jobs.run:attach", "Follow a job that was submitted."),
     ("launch", "swell.cli.jobs.launch:launch", "Run a training script, in place of torchrun."),
     ("logs", "swell.cli.jobs.log_command:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),

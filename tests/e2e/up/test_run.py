@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
@@ -95,6 +96,86 @@ def test_run_does_not_wait_for_a_job_that_cannot_start(running: Machine) -> None
     assert "--wait-forever" in ended.stderr
     assert running.swell("get", "huge", "-o", "name").stdout == "aitrainingjob/huge\n"
     running.swell("delete", "huge")
+
+
+def test_run_prints_the_manifest_instead_of_submitting_it(running: Machine) -> None:
+    """--print shows what would be sent, ready for apply."""
+    printed = running.swell(
+        "run", "--print", "--name", "shown", "--queue", "q", "--", "true"
+    ).stdout
+    body = yaml.safe_load(printed)
+
+    assert (body["metadata"]["name"], body["spec"]["queue"]) == ("shown", "q")
+    running.swell("get", "shown", expect=1)
+
+
+def test_run_passes_the_environment_of_the_caller(running: Machine) -> None:
+    """An active environment is what programs of the job see, with variables and folder."""
+    folder = running.folder / "venv" / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "python"
+    program.write_text("#!/bin/sh\necho mine $VIRTUAL_ENV $LR $PWD\n")
+    program.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    active = {"VIRTUAL_ENV": str(folder.parent), "PATH": path}
+    caller = Machine(running.folder, {**running.environ, **active})
+
+    ended = caller.swell("run", "--name", "venv", "--env", "LR=0.1", "--", "python")
+
+    assert ended.stdout == f"[trainer-0] mine {folder.parent} 0.1 {running.folder}\n"
+
+
+def test_run_that_may_grow_knows_its_members(running: Machine) -> None:
+    """An elastic command finds the list of its members mounted."""
+    script = "cat /etc/swell-members/trainer || cat $PWD/etc/swell-members/trainer"
+    flags = ("--min", "1", "--max", "2", "--name", "grows")
+
+    ended = running.swell("run", *flags, "--", "sh", "-c", script)
+
+    assert "grows-trainer-0" in ended.stdout
+    assert "warning" not in ended.stderr
+
+
+def test_attach_follows_a_job_and_leaves_it_alone(running: Machine) -> None:
+    """The output so far is printed; Ctrl-C detaches, and the job goes on to its end."""
+    go = running.folder / "attach-go"
+    script = f"echo begun; until [ -e {go} ]; do sleep 0.1; done; echo over"
+    running.swell("run", "--detach", "--name", "stays", "--", "sh", "-c", script)
+    with running.begin("attach", "stays") as attached:
+        _wait_for_line(attached.stdout, "begun")
+        attached.send_signal(signal.SIGINT)
+        _, said = attached.communicate(timeout=30)
+        assert attached.returncode == 0
+    assert "detached, it goes on" in said
+    go.touch()
+
+    assert running.swell("attach", "stays").stdout.endswith("[trainer-0] over\n")
+
+
+def test_logs_take_the_flags_of_kubectl(running: Machine) -> None:
+    """The last lines, the newest, with times; of a job, of a pod and by labels."""
+    script = "for i in 1 2 3 4 5; do echo line $i; done; sleep 60"
+    running.swell("run", "--detach", "--name", "talks", "--", "sh", "-c", script)
+    _until_printed(running, "talks", "line 5")
+
+    assert running.swell("logs", "talks", "--tail", "2").stdout == (
+        "[trainer-0] line 4\n[trainer-0] line 5\n"
+    )
+    assert running.swell("logs", "talks-trainer-0", "--tail", "1").stdout == "line 5\n"
+    assert running.swell("logs", "pod/talks-trainer-0", "--since", "1h").stdout.count("line") == 5
+    timed = running.swell("logs", "talks", "--timestamps", "--tail=1").stdout
+    assert re.fullmatch(r"\[trainer-0\] \d{4}-\d\d-\d\dT\S+ line 5\n", timed)
+    labels = "TrainingJobName=talks"
+    assert "line 5" in running.swell("logs", "-l", labels, "-c", "aitj-trainer").stdout
+    assert running.swell("logs", "talks", "-p", expect=None).returncode in {0, 1}
+    running.swell("delete", "talks")
+
+
+def _until_printed(machine: Machine, job: str, text: str) -> None:
+    deadline = time.monotonic() + 30
+    while text not in machine.swell("logs", job).stdout:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_run_strictly_submits_nothing_that_is_warned_about(running: Machine) -> None:

@@ -1,6 +1,7 @@
 """Commands for jobs.
 
-- `run`: `swell run`.
+- `run`: `swell run` and `attach`.
+- `command_job`: the job that `run` makes of a command, and the caller's environment.
 - `log_command`: `swell logs`.
 - `log_options`: which part of a log is printed.
 - `submission`: reads what warnings about a job depend on, and prints them.

@@ -1,23 +1,19 @@
-"""The command `swell run`: submits a job and follows it."""
+"""The commands `swell run` and `attach`: submit a job and follow it; follow one again."""
 
 from __future__ import annotations
 
-import secrets
+import os
 import shlex
 import shutil
-import string
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJobPhase
-from swell.api.manifest import Document, read
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
@@ -28,15 +24,17 @@ from swell.cli.connection import (
     current_environment,
     refuse_rival,
 )
-from swell.cli.job_kinds import JOB_KINDS, FoundJob, try_read
+from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
+from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job
 from swell.cli.jobs.follow import JobFollower, print_prefixed
 from swell.cli.jobs.logs import logs_of
 from swell.cli.jobs.submission import Strict, warn
-from swell.cli.manifests import problems_in, read_valid, refuse_problems
+from swell.cli.manifests import read_valid
 from swell.cli.objects.apply import apply_one, resolve
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.objects.three_way import with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.output import to_yaml
 from swell.cluster.home import SERVER, lock_holder
 from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError
@@ -54,22 +52,13 @@ EXIT_CODES = {
 }
 # A job that cannot start on this cluster as it is; no shell or tool gives this code a meaning.
 CANNOT_START = 3
-ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
-# As long as the suffixes of generateName.
-SUFFIX_LENGTH = 5
-# Stands for the file's name in messages about a job made from flags.
-COMMAND_LINE = "command line"
 
 FileOrCommand = Annotated[
     list[str] | None, typer.Argument(metavar="FILE | -- CMD...", help="Manifest, or -.")
 ]
 Name = Annotated[str, typer.Option("--name", help="Name of the job.", show_default=False)]
-Least = Annotated[int | None, typer.Option("--min", min=1, help="Pods at least; 1.")]
-Most = Annotated[int | None, typer.Option("--max", min=1, help="Pods at most; as --min.")]
-Cpu = Annotated[str, typer.Option("--cpu", help="Processors of each pod.", show_default=False)]
-Memory = Annotated[str, typer.Option("--memory", help="Memory of each pod.", show_default=False)]
-Gpu = Annotated[str, typer.Option("--gpu", help="GPUs of each pod.", show_default=False)]
 Detach = Annotated[bool, typer.Option("--detach", help="Only submit.")]
+PrintOnly = Annotated[bool, typer.Option("--print", help="Print the manifest, and submit nothing.")]
 WaitForever = Annotated[
     bool, typer.Option("--wait-forever", help="Also for a job that cannot start as things are.")
 ]
@@ -81,12 +70,9 @@ def run(
     arguments: FileOrCommand = None,
     *,
     name: Name = "",
-    least: Least = None,
-    most: Most = None,
-    cpu: Cpu = "",
-    memory: Memory = "",
-    gpu: Gpu = "",
+    asked: CommandOptions,
     detach: Detach = False,
+    print_only: PrintOnly = False,
     strict: Strict = False,
     wait_forever: WaitForever = False,
     namespace: options.Namespace = "",
@@ -98,22 +84,26 @@ def run(
     """
     # Typer drops a `--`: the command after it comes from the line as it was written.
     invocation: Invocation = invoked.obj
-    size = _Size(least, most, cpu, memory, gpu)
     file = _manifest_of(arguments or [])
     if (file is None) == (invocation.command is None):
         raise CommandError("give a manifest, or a command after --", "see: swell run --help", USAGE)
-    if file is not None and size != _Size():
+    if file is not None and asked != CommandOptions():
         hint = "they are for: swell run [OPTIONS] -- CMD"
         raise CommandError("a manifest says itself how large its pods are", hint, USAGE)
     if file is None:
-        documents = [_command_job(name, invocation.command or (), size)]
+        documents = [command_job(name, invocation.command or (), asked, os.environ)]
     else:
         documents = [doc for reading in read_valid([file]) for doc in reading.documents]
     job, others = _split([document.body for document in documents], name)
+    if print_only:
+        if file is None and home_to_use(cluster, current_environment()) is not None:
+            add_caller(job, asked, os.environ, Path.cwd())
+        sys.stdout.write("---\n".join(map(to_yaml, [*others, job])))
+        return
     with connected(_with_embedded_cluster(cluster), writes=True) as connection:
         if file is None and connection.embedded:
             # The processes run on this machine, where relative paths of the command are meant.
-            _container_of(job)["workingDir"] = str(Path.cwd())
+            add_caller(job, asked, os.environ, Path.cwd())
         warnings = warn(documents, connection, is_strict=strict)
         for other in others:
             apply_one(resolve(other, connection, namespace), connection)
@@ -125,23 +115,20 @@ def run(
             message = f"{created.key.name} cannot start on this cluster as it is"
             raise CommandError(message, f"{hint} a change: --wait-forever", CANNOT_START)
         else:
-            raise typer.Exit(_follow(created, connection))
+            raise typer.Exit(_follow(created, connection, owns=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """The flags about the number and size of a command's pods."""
-
-    least: int | None = None
-    most: int | None = None
-    cpu: str = ""
-    memory: str = ""
-    gpu: str = ""
-
-    @property
-    def resources(self) -> dict[str, str]:
-        asked = {"cpu": self.cpu, "memory": self.memory, "nvidia.com/gpu": self.gpu}
-        return {name: amount for name, amount in asked.items() if amount}
+@option_groups
+def attach(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")],
+    *,
+    namespace: options.Namespace = "",
+    cluster: ClusterOptions,
+) -> None:
+    """Follow a job that was submitted, and end as it ends; Ctrl-C leaves it alone."""
+    with connected(cluster) as connection:
+        found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
+        raise typer.Exit(_follow(found, connection, owns=False))
 
 
 def _manifest_of(arguments: list[str]) -> str | None:
@@ -153,48 +140,6 @@ def _manifest_of(arguments: list[str]) -> str | None:
         meant = f"swell run -- {shlex.join(arguments)}"
         raise CommandError("put -- before the command", meant, USAGE)
     return arguments[0]
-
-
-def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Document:
-    """Return the job that runs a command. Its problems are shown as those of a manifest are."""
-    if not command:
-        hint = "for example: swell run -- python train.py"
-        raise CommandError("there is no command after --", hint, USAGE)
-    options.check_amounts(cpu=size.cpu, memory=size.memory, gpu=size.gpu)
-    least = size.least or 1
-    most = size.most or least
-    if least > most:
-        hint = "lower --min or raise --max"
-        raise CommandError(f"--min {least} is more than --max {most}", hint, USAGE)
-    container: Body = {"name": CONTAINER, "image": IMAGE, "command": list(command)}
-    if size.resources:
-        container["resources"] = {"requests": size.resources, "limits": dict(size.resources)}
-    role: Body = {
-        "replicas": least,
-        "minReplicas": least,
-        "maxReplicas": most,
-        "edlPolicy": "Auto" if least < most else "Never",
-        "template": {"spec": {"containers": [container]}},
-    }
-    body: Body = {
-        "apiVersion": "elasticdeeplearning.ai/v1",
-        "kind": "AITrainingJob",
-        "metadata": {"name": name or f"run-{_suffix()}"},
-        "spec": {"replicaSpecs": {ROLE: role}},
-    }
-    reading = read(codec.encode(body), COMMAND_LINE)
-    refuse_problems(problems_in([reading]))
-    return reading.documents[0]
-
-
-def _suffix() -> str:
-    letters = string.ascii_lowercase + string.digits
-    return "".join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))
-
-
-def _container_of(job: Body) -> Body:
-    found: Body = job["spec"]["replicaSpecs"][ROLE]["template"]["spec"]["containers"][0]
-    return found
 
 
 def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
@@ -256,8 +201,11 @@ def _delete_finished(found: FoundJob, connection: ClusterConnection) -> None:
     wait_until_gone(found.resource, found.body, connection)
 
 
-def _follow(job: FoundJob, connection: ClusterConnection) -> int:
-    """Follow a job to its end and return the exit code that stands for its final phase."""
+def _follow(job: FoundJob, connection: ClusterConnection, *, owns: bool) -> int:
+    """Follow a job to its end and return the exit code that stands for its final phase.
+
+    Ctrl-C deletes a job that this command owns, and leaves another one alone.
+    """
     name, started = job.key.name, time.monotonic()
 
     def report(text: str) -> None:
@@ -269,6 +217,9 @@ def _follow(job: FoundJob, connection: ClusterConnection) -> int:
     try:
         ended = follower.to_the_end(print_prefixed)
     except KeyboardInterrupt:
+        if not owns:
+            report(f"detached, it goes on; again: swell attach {name}")
+            return 0
         report("deleting it (once more Ctrl-C to leave at once)")
         delete_one(job.resource, job.body, connection)
         follower.until_gone(print_prefixed)

@@ -105,7 +105,11 @@ def _job_warnings(job: AITrainingJob, facts: ClusterFacts) -> Iterator[SubmitWar
                 "set restartPolicy: OnFailure",
                 "ElasticWithoutRestarts",
             )
-        if role.is_elastic and role.edl_policy is EdlPolicy.AUTO and not _saves(role.template):
+        if (
+            role.is_elastic
+            and role.edl_policy is EdlPolicy.AUTO
+            and not _saves(role.template, facts)
+        ):
             yield SubmitWarning(
                 (*steps, "edlPolicy"),
                 "Auto resizes the role, and no folder for checkpoints is mounted or named",
@@ -180,13 +184,18 @@ def _image_warnings(template: Body, steps: Steps) -> Iterator[SubmitWarning]:
             )
 
 
-def _saves(template: Body) -> bool:
-    """Whether a template has a place for checkpoints, as far as a manifest shows it."""
+def _saves(template: Body, facts: ClusterFacts) -> bool:
+    """Whether a template has a place for checkpoints, as far as a manifest shows it.
+
+    A process that works in a folder of its machine has one.
+    """
     spec = template.get("spec", {})
     volumes = [volume for _, volume in items(at(spec, "volumes"))]
     if any(at(volume, kind) is not None for volume in volumes for kind in _KEPT_VOLUMES):
         return True
     for _, container in items(at(spec, "containers")):
+        if facts.runs_processes and at(container, "workingDir"):
+            return True
         texts = [at(entry, "name") for _, entry in items(at(container, "env"))]
         texts += [text for part in ("command", "args") for _, text in items(at(container, part))]
         if any(isinstance(text, str) and _CHECKPOINT.search(text) for text in texts):
