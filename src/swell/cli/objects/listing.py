@@ -24,7 +24,7 @@ from swell.cli.output import aligned
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
-auth = typer.Typer(help="Rights: what you may do.", no_args_is_help=True)
+auth = typer.Typer(help="Rights: what you may do.", no_args_is_help=True, add_completion=False)
 _REVIEWS: Resource[Body] = Resource(
     "authorization.k8s.io",
     "v1",

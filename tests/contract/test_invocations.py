@@ -1,0 +1,275 @@
+"""A script of what people who come from kubectl or Slurm type: each works, or says the right word.
+
+A line is a command, its exit code, and a part of what it answers: on stdout if it succeeds, on
+stderr if not. The lines run in order, on one cluster. `{file}` is a manifest of a job.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from swell.cli.main import COMMANDS
+from tests.contract.swell_command import Swell
+
+MANIFEST = """\
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: fit, labels: {team: a}}
+spec:
+  replicaSpecs:
+    trainer:
+      replicas: 2
+      template: {spec: {containers: [{name: aitj-trainer, image: python}]}}
+"""
+SCRIPT = """\
+--help | 0 | Usage: swell COMMAND
+-h | 0 | Usage: swell COMMAND
+help | 0 | Usage: swell COMMAND
+--version | 0 | client
+-V | 0 | client
+version | 0 | server v1.36
+version -o json | 0 | "client"
+version --output=json | 0 | "server"
+cluster | 0 | A command asks the first
+cluster -o json | 0 | "chosenBy"
+api-resources | 0 | aitrainingjobs
+api-resources --no-headers | 0 | trainingjobs
+auth can-i create aitj | 0 | yes
+auth can-i delete pods | 0 | yes
+auth can-i get jobs | 0 | yes
+auth can-i fly | 2 | a verb and a kind
+auth | 2 | which of its commands?
+validate {file} | 0 |
+validate {file} -o json | 0 | "valid": true
+validate --ignore-unknown {file} | 0 |
+render {file} | 0 | kind: AITrainingJob
+crds | 0 | CustomResourceDefinition
+completion bash | 0 | complete
+completion zsh | 0 | bashcompinit
+completion fish | 0 | __fish
+apply -f {file} | 0 | aitrainingjob/fit created
+apply -f {file} | 0 | aitrainingjob/fit unchanged
+apply --filename {file} | 0 | unchanged
+apply --filename={file} | 0 | unchanged
+apply -f={file} | 0 | unchanged
+apply --strict -f {file} --ignore-unknown | 0 | unchanged
+apply {file} | 2 |
+apply | 2 | Missing option '-f'
+apply -f missing.yaml | 1 | no such file
+get | 0 | fit
+get -o wide | 0 | REASON
+get -o=wide | 0 | REASON
+get -owide | 0 | REASON
+get --output wide | 0 | REASON
+get -o name | 0 | aitrainingjob/fit
+get -o json | 0 | "kind": "List"
+get -o yaml | 0 | kind: List
+get -o xml | 2 | 'xml' is not one of
+get -o jsonpath={.items[0].metadata.name} | 0 | fit
+get -o jsonpath={.items[*].kind} | 0 | AITrainingJob
+get -o jsonpath | 2 | needs a template
+get -o jsonpath={.items | 2 | a brace is not closed
+get -o custom-columns=N:.metadata.name | 0 | fit
+get -o custom-columns | 2 | needs a template
+get -o custom-columns=N | 2 | not a column
+get --no-headers | 0 | fit
+get --show-labels | 0 | team=a
+get --sort-by .metadata.name | 0 | fit
+get --sort-by={.metadata.name} | 0 | fit
+get -l team=a | 0 | fit
+get --selector team=a | 0 | fit
+get --selector=team=a | 0 | fit
+get -l team=b -o json | 0 | "items": []
+get --field-selector metadata.name=fit | 0 | fit
+get fit | 0 | fit
+get fit -o json | 0 | "AITrainingJob"
+get fit -l team=a | 2 | cannot be given together
+get fit -A | 2 | leave -A out
+get nobody | 1 | not found
+get nobody --ignore-not-found | 0 |
+get aitj | 0 | fit
+get aitj fit | 0 | fit
+get aitj/fit | 0 | fit
+get aitrainingjob fit | 0 | fit
+get aitrainingjobs.elasticdeeplearning.ai | 0 | fit
+get AITrainingJob | 0 | fit
+get job | 0 | fit
+get jobs | 0 | fit
+get job fit | 0 | fit
+get job/fit | 0 | fit
+get jobs.batch -o name | 0 |
+get tj -o name | 0 |
+get trainingjobs -o name | 0 |
+get pods -o name | 0 |
+get po -o name | 0 |
+get pods,services -o name | 0 |
+get aitj,cm | 0 | aitrainingjob/fit
+get all | 0 | aitrainingjob/fit
+get nodes -o name | 0 |
+get ns | 0 | default
+get namespaces -o name | 0 | namespace/default
+get cm -o name | 0 |
+get secrets -o name | 0 |
+get svc -o name | 0 |
+get events -o name | 0 |
+get ev -o name | 0 |
+get pg -o name | 0 |
+get queues -o name | 0 |
+get q -o name | 0 |
+get pc | 0 | system-cluster-critical
+get priorityclasses -o name | 0 | priorityclass/system-node-critical
+get leases -o name | 0 |
+get crd | 0 | aitrainingjobs
+get widgets x | 1 | not found
+get widget/x | 1 | has no kind 'widget'
+get -A | 0 | NAMESPACE
+get --all-namespaces | 0 | NAMESPACE
+get -n default -o name | 0 |
+get --namespace=default -o name | 0 |
+get --wid | 2 | No such option
+describe fit | 0 | State:
+describe aitj fit | 0 | State:
+describe aitj/fit | 0 | Sizes:
+describe job fit | 0 | Spec:
+describe ns default | 0 | Name:
+describe -l team=a aitj | 0 | State:
+describe nobody | 1 | not found
+describe | 2 | Missing argument
+events | 0 |
+events -A | 0 |
+events --for fit | 0 |
+events --for aitj/fit | 0 |
+label aitj fit rank=1 | 0 | aitrainingjob/fit labeled
+label aitj fit rank=2 | 1 | --overwrite
+label aitj fit rank=2 --overwrite | 0 | labeled
+label aitj fit rank- | 0 | labeled
+label aitj fit | 2 | say which objects
+annotate aitj fit note=x | 0 | annotated
+annotate fit note=y --overwrite | 0 | annotated
+wait aitj fit --for=create | 0 | condition met
+wait fit --for=jsonpath={.metadata.name}=fit | 0 | condition met
+wait fit --for=condition=Ready --timeout=50ms | 1 | did not hold
+wait fit --for=phase=Running --timeout 50ms | 1 | did not hold
+wait aitj nobody --for=delete | 0 |
+wait fit --for=later | 2 | not a condition
+wait fit | 2 | Missing option
+explain fit | 0 | fit
+explain aitj/fit -o json | 0 | "summary"
+explain nobody | 1 | no job
+top | 0 | trainer
+top -A | 0 | JOB
+top --topology | 0 |
+logs fit | 0 |
+logs fit --tail 5 | 0 |
+logs fit --tail=-1 | 0 |
+logs job/fit | 0 |
+logs fit --role trainer --index 0 | 0 |
+logs fit -c aitj-trainer | 0 |
+logs fit --since 10m | 0 |
+logs fit --since=1h30m --timestamps -p | 0 |
+logs fit --container nobody | 1 | its containers
+logs fit --role boss | 1 | its roles: trainer
+logs fit --index 9 | 1 | count from 0
+logs nobody | 1 | no job nobody
+logs pod/nobody | 1 | not found
+logs -l team=zzz | 1 | no pod has the labels
+logs | 2 | say whose logs
+scale fit trainer=3 | 1 | edlPolicy to Manual
+scale aitj/fit trainer=3 | 1 | edlPolicy to Manual
+scale fit boss=3 | 1 | its roles: trainer
+scale fit trainer | 2 | not a role and a size
+scale fit | 2 | Missing argument
+queue list -o name | 0 |
+queue create vision --weight 2 | 0 | queue/vision created
+queue describe vision | 0 | vision
+queue close vision | 0 | queue/vision closed
+queue open vision | 0 | queue/vision open
+queue create spare --reclaimable=false | 0 | queue/spare created
+queue delete spare | 0 | queue/spare deleted
+queue delete vision | 0 | queue/vision deleted
+queue delete nobody | 1 |
+queue | 2 | which of its commands?
+run --print --name one -- true | 0 | name: one
+run --print --queue q --priority p --label a=b -- true | 0 | queue: q
+run --print --min 1 --max 4 --cpu 1 --memory 1Gi --gpu 1 -- true | 0 | edlPolicy: Auto
+run --print --env A=1 --workdir /tmp --clean-env -- true | 0 | workingDir: /tmp
+run --print --restart 3 --time-limit 2h --framework pytorch --image x -- true | 0 | timeLimit: 7200
+run --print --name two --env-file /dev/null -- true | 0 | name: two
+run --env NOT_SET_ANYWHERE -- true | 2 | not a variable
+run --label x -- true | 2 | is no pair
+run | 2 | give a manifest
+run -- | 2 | no command after --
+run python train.py | 2 | put -- before the command
+run sleep 5 | 2 | put -- before the command
+run train.py --lr 1 | 2 | put -- before the command
+run --min 3 --max 2 -- true | 2 | lower --min
+attach nobody | 1 | no job nobody
+replace -f {file} | 0 | aitrainingjob/fit replaced
+fail nobody | 1 | no job nobody
+preempt nobody --reason x | 1 | no job nobody
+fail fit --reason enough | 0 | aitrainingjob/fit failed
+cordon nobody | 1 | not found
+uncordon nobody | 1 | not found
+chaos kill-pod nobody | 1 | no pod nobody
+delete | 2 | say which objects
+delete aitj | 2 | give their names
+delete fit -f {file} | 2 | say which objects
+delete nobody | 1 | not found
+delete nobody --ignore-not-found | 0 |
+delete -f {file} --no-wait | 0 | aitrainingjob/fit deleted
+delete aitj -l team=a --wait=false | 0 |
+delete aitj --all --grace-period=0 | 0 |
+delete pods --all --force | 0 |
+delete cm --all --now | 0 |
+use nowhere | 1 | contexts has no 'nowhere'
+use - | 0 |
+sbatch job.sh | 2 | there is no command 'sbatch'
+squeue | 2 | did you mean: swell queue
+scancel 3 | 2 | there is no command 'scancel'
+gt pods | 2 | did you mean: swell get
+discribe fit | 2 | did you mean: swell describe
+"""
+LINES = [
+    tuple(part.strip() for part in line.split(" | "))
+    for line in SCRIPT.replace(" |\n", " | \n").splitlines()
+]
+
+
+def test_script_is_long_enough() -> None:
+    """A hundred and fifty and more, none of them twice except where the second answer differs."""
+    assert len(LINES) >= 150
+
+
+def test_every_line_of_the_script(swell: Swell) -> None:
+    """Each line has its exit code and its words, a sentence with `error:` if it fails."""
+    file = swell.file(MANIFEST, "fit.yaml")
+    wrong = []
+    for line, code, part in LINES:
+        words = shlex.split(line.format(file=file) if "{file}" in line else line)
+        takes_namespace = words[0] in NAMESPACED and not {"-A", "--all-namespaces", "-n"} & set(
+            words
+        )
+        namespace = ["-n", swell.namespace] if takes_namespace else []
+        at = words.index("--") if "--" in words else len(words)
+        answer = swell(*words[:at], *namespace, *words[at:])
+        shown = answer.out if answer.code == 0 else answer.err
+        is_styled = answer.code == 0 or "error: " in answer.err or words[0] == "auth"
+        if answer.code != int(code) or part not in shown or not is_styled:
+            wrong.append(f"{line}: {answer.code}\n{answer.out}{answer.err}")
+
+    assert wrong == []
+
+
+NAMESPACED = frozenset(
+    {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
+    | {"explain", "scale", "fail", "preempt", "top", "attach"}
+)
+
+
+def test_every_command_is_tried() -> None:
+    """A command is in the script, unless it runs until it is stopped or needs a cluster's store."""
+    elsewhere = {"up", "down", "launch", "backup", "restore", "check", "plan", "node", "operator"}
+    elsewhere |= {"scheduler", "server", "uninstall", "user", "rotate"}
+    tried = {line.split()[0] for line, *_ in LINES}
+
+    assert {name for name, _, _ in COMMANDS} - elsewhere - tried == set()
