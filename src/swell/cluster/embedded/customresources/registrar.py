@@ -79,12 +79,12 @@ class Registrar:
         held = [kind for kind in self._api.registry if kind.resource == key.name]
         if any((kind.version, kind.kind) not in served for kind in held):
             self._api.registry.remove(spec["group"], spec["names"]["plural"])
-        before = self._api.registry.stored(key.name)
+        former = self._api.registry.stored(key.name)
         for kind in kinds:
             self._api.registry.add(kind)
-        after = self._api.registry.stored(key.name)
+        current = self._api.registry.stored(key.name)
         # The same schema has the same rules, see `kinds`: stored objects fit it already.
-        if before is None or after is None or before.rules is not after.rules:
+        if former is None or current is None or former.rules is not current.rules:
             self._reshape(key.name)
 
     def _reshape(self, collection: str) -> None:
