@@ -310,7 +310,8 @@ class Resources:
         patch = Patch(kind, (read := await parsed(read_reported_json, raw)).value)
         if context.field_validation != "Ignore" and kind is not PatchKind.JSON:
             context.duplicates = read.duplicates
-        if _is_large(request, len(raw) + len(current.raw)):
+        # Operations of a patch may copy each other's results, so that they count several times.
+        if _is_large(request, 4 * len(raw) + len(current.raw)):
             written = await self._api.answer_large(
                 lambda: self._api.decide_patch(
                     request.kind, request.key, patch, context, subresource
