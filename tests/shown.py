@@ -43,7 +43,6 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
     spoilt = Check("spoilt kube-apiserver", ("tests.e2e.faults", "--times", "5"))
     return (
         Check("simulation", ("tests.sim.campaign", "--seeds", str(sizes.seeds))),
-        Check("bus simulation", ("tests.sim.train.campaign", "--seeds", str(5 * sizes.seeds))),
         Check("store killed", ("tests.property.kill_store", "--times", "50")),
         Check("server killed", ("tests.contract.killing", "--kills", "20")),
         Check("cluster killed", ("tests.e2e.up.killing", "--rounds", str(sizes.kills))),

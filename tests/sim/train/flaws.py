@@ -15,7 +15,6 @@ from swell.train.bus import choosing, leading
 from swell.train.bus.ballots import Acceptor, Candidacy, Quorum
 from swell.train.bus.choosing import Attendance
 from swell.train.bus.events import LineId, Received
-from swell.train.bus.knowledge import Knowledge
 from swell.train.bus.leading import Leadership
 from swell.train.bus.lines import Address, Lines
 from swell.train.bus.liveness import Deaths
@@ -122,11 +121,6 @@ def _accepts_gaps(lines: Lines, event: Received, now: float) -> bool:
     return line is not None
 
 
-def _newest_by_step(attendance: Attendance) -> Held | None:
-    trained = [status.held for status in attendance.ready if status.trained]
-    return max(trained, key=lambda held: held.step, default=None)
-
-
 def _silence_is_death(deaths: Deaths, address: Address, now: float) -> None:
     deaths._silent[address] = deaths._empty[address] = now
     deaths._dead |= _INCARNATIONS.get(address, set())
@@ -180,15 +174,10 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
         (BusMember, "_check_departure", lambda *_: None),
     ),
     "bus does not finish accepted plans": ((Candidacy, "hear_promise", _promise_only),),
-    "bus starts cold beside a claimant": ((Knowledge, "is_settled", lambda *_: True),),
     "bus ignores gaps on lines": ((Lines, "accepts", _accepts_gaps),),
     "bus takes silence for death": (
         (Deaths, "hear_silence", _silence_is_death),
         (BusMember, "_learn_plan", _remembering(BusMember._learn_plan)),
-    ),
-    "bus compares states by step alone": (
-        (Attendance, "newest", property(_newest_by_step)),
-        (leading, "base_of", lambda _: NOTHING),
     ),
     "bus switches too early": ((Switch, "hear", _switch_at_least),),
     "bus numbers generations by states": ((leading, "next_generation", _same_numbers),),

@@ -65,9 +65,10 @@ class Network:
     def dial(self, process: SimulatedProcess, line: LineId, host: str) -> None:
         found, answer = self.world.operator.resolve(host)
         if found is None or found is process:
-            event = {"refused": DialRefused(line), "unnamed": DialUnnamed(line)}.get(answer)
-            if event is not None:
-                process.after(self._latency(), lambda: process.handle(event))
+            if answer == "refused":
+                process.after(self._latency(), lambda: process.handle(DialRefused(line)))
+            elif answer == "unnamed":
+                process.after(self._latency(), lambda: process.handle(DialUnnamed(line)))
             return
         if self._is_cut(process, found) or self._is_cut(found, process):
             return  # Nobody answers; the caller gives up some time.

@@ -6,6 +6,7 @@ It never lies: an instance is raised only after the process before it is dead.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from swell.train.bus.events import LeaveAsked, RosterRead
@@ -87,7 +88,7 @@ class SimulatedOperator:
             if index >= size and slot.process is not None:
                 process = slot.process
                 delay = self._world.chance.uniform(0.0, 1.0)
-                self._world.clock.after(delay, lambda p=process: self.terminate(p))
+                self._world.clock.after(delay, partial(self.terminate, process))
         self._fill()
 
     def _fill(self) -> None:
@@ -120,7 +121,7 @@ class SimulatedOperator:
         for at, later in self._versions:
             if at > seen:
                 delay = world.chance.uniform(0.0, world.story.lag_s)
-                slot.process.after(delay, lambda p=slot.process, r=later: p.handle(RosterRead(r)))
+                slot.process.after(delay, partial(slot.process.handle, RosterRead(later)))
 
     def _publish(self) -> None:
         counts = tuple(self._slots[index].instance for index in sorted(self._slots))
@@ -128,7 +129,7 @@ class SimulatedOperator:
         self._versions.append((self._world.clock.now, roster))
         for process in self.living():
             delay = self._world.chance.uniform(0.0, self._world.story.lag_s)
-            process.after(delay, lambda p=process: p.handle(RosterRead(roster)))
+            process.after(delay, partial(process.handle, RosterRead(roster)))
 
     # ---- ends of processes
 

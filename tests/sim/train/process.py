@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from swell.train.bus.events import Event, Tick
@@ -80,9 +81,7 @@ class SimulatedProcess:
             if not self.is_alive:
                 return  # Killed by one of the instructions before.
             if self.is_paused:
-                self._backlog.append(
-                    lambda instruction=instruction: self.world.carry_out(self, instruction)
-                )
+                self._backlog.append(partial(self.world.carry_out, self, instruction))
             else:
                 self.world.carry_out(self, instruction)
 

@@ -7,6 +7,7 @@ it; then each applies it a moment later, unless its generation has broken up by 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from swell.train.bus.events import (
@@ -152,7 +153,7 @@ class Trainer:
         self.world.rules.formed(meeting)
         for trainer in list(meeting.trainers.values()):
             delay = self.world.chance.uniform(0.0, 0.2)
-            trainer.process.after(delay, lambda trainer=trainer: trainer.synchronise(meeting))
+            trainer.process.after(delay, partial(trainer.synchronise, meeting))
 
     def synchronise(self, meeting: Meeting) -> None:
         if self.meeting is not meeting or meeting.plan.generation <= self._aborted:
@@ -195,7 +196,7 @@ class Trainer:
         self.world.rules.completed(meeting, done)
         for trainer in list(meeting.trainers.values()):
             delay = self.world.chance.uniform(0.0, 0.02)
-            trainer.process.after(delay, lambda trainer=trainer: trainer.apply(meeting, done))
+            trainer.process.after(delay, partial(trainer.apply, meeting, done))
 
     def apply(self, meeting: Meeting, done: TrainedState) -> None:
         if self.meeting is not meeting or done.generation <= self._aborted:

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from swell.train.bus.events import (
     AbortGeneration,
@@ -73,7 +74,7 @@ class BusWorld:
     def run(self) -> RunResult:
         self.operator.resize(self.story.size)
         for action in self.story.actions:
-            self.clock.at(action.at, lambda action=action: self._disturb(action))
+            self.clock.at(action.at, partial(self._disturb, action))
 
         def is_over() -> bool:
             return bool(self.rules.broken)

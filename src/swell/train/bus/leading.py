@@ -146,9 +146,9 @@ class Leadership:
 
     def _hear_promise(self, line: LineId, status: MemberStatus, promise: Promise) -> None:
         self._candidacy.hear_promise(status.incarnation, promise)
-        if self._candidacy.proposed is not None:
+        candidacy = self._candidacy
+        if candidacy.proposed is not None:
             # It has come, or come back, while the others vote.
-            candidacy = self._candidacy
             self._send(line, ProposePlan(candidacy.after, candidacy.ballot, candidacy.proposed))
 
     def _hear_outbid(self, outbid: Outbid) -> None:

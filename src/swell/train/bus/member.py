@@ -199,6 +199,9 @@ class BusMember:
     def _go_on(self, now: float) -> bool:
         """Do what is due by now; whether there are messages to itself after that."""
         self._check_departure(now)
+        if self.know.finished and self.know.status.phase is MemberPhase.READY:
+            # Somebody has trained to the end, with all the steps that this member lacks.
+            self._depart(Departure.FINISHED)
         if self._up is None and not self.is_over:
             self._seek(now)
         if self.leadership is not None:
@@ -206,10 +209,6 @@ class BusMember:
         return bool(self.lines.to_self)
 
     def _seek(self, now: float) -> None:
-        if self.know.finished and not self.know.is_in_plan(self.know.status.incarnation):
-            if self.know.status.phase is MemberPhase.READY:
-                self._depart(Departure.FINISHED)
-            return
         found = self._seeker.seek(self.know, self.lines, now)
         if isinstance(found, Line):
             self._follow(found, now)
