@@ -56,15 +56,16 @@ class Net(pl.LightningModule):
         self.layer = torch.nn.Linear(4, 1)
     def training_step(self, batch, _):
         return self.layer(batch[0]).square().mean()
-    def on_train_batch_end(self, *_):
-        tell(self.global_step)
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), 0.01)
+class Tell(pl.Callback):
+    def on_train_batch_end(self, trainer, *_):
+        tell(trainer.global_step)
 data = torch.utils.data.TensorDataset(torch.ones(640, 4))
 plugin = train.LightningPlugin(folder)
 pl.Trainer(
     max_steps={STEPS}, max_epochs=-1, accelerator="cpu", devices=1, num_nodes=size, strategy="ddp",
-    callbacks=[plugin], logger=False, enable_checkpointing=False, enable_progress_bar=False,
+    callbacks=[Tell(), plugin], logger=False, enable_checkpointing=False, enable_progress_bar=False,
 ).fit(Net(), torch.utils.data.DataLoader(data, 4), ckpt_path=plugin.ckpt_path)
 """
 
