@@ -11,7 +11,8 @@ from swell.api.meta import ObjectMeta, Uid
 from swell.node.pods import BoundContainer, BoundPod, BoundSpec, SecurityContext
 from swell.node.process.folders import Folders
 from swell.node.process.setup.environment import ContainerConfigError
-from swell.node.process.setup.users import AgentUser, PodUsers, RunUser, UserRange, run_user
+from swell.node.process.setup.pod_users import PodUsers
+from swell.node.process.setup.users import AgentUser, RunUser, UserRange, run_user
 
 ROOT, ORDINARY = AgentUser(0, 0), AgentUser(1000, 1000)
 RANGE = UserRange(5000, 10)

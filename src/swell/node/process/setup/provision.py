@@ -31,6 +31,7 @@ from swell.node.process.setup.environment import (
 )
 from swell.node.process.setup.hosts import HostsFiles
 from swell.node.process.setup.informers import ProcessInformers
+from swell.node.process.setup.pod_users import PodUsers
 from swell.node.process.setup.resources import (
     PROCESSES_MAX,
     VISIBLE_GPUS,
@@ -41,7 +42,7 @@ from swell.node.process.setup.resources import (
     run_name,
 )
 from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
-from swell.node.process.setup.users import AgentUser, PodUsers, RunUser, run_user
+from swell.node.process.setup.users import AgentUser, RunUser, run_user
 from swell.node.process.setup.volume_files import give_volume, write_volume
 from swell.node.process.setup.volumes import volume_files, written_volumes
 from swell.node.process.supervised import SpecFields
