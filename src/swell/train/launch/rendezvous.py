@@ -114,7 +114,7 @@ class SwellRendezvous:
         """Do nothing: a job ends when all its members have."""
 
     def num_nodes_waiting(self) -> int:
-        """Return 1 if the group is about to change or is broken: torchrun stops workers then."""
+        """Return 1 if the group changes or has broken up: torchrun stops its workers then."""
         step = 1 + int((time.monotonic() - self._planned_at) / _SLICE_S)
         if self._group.is_aborted(self._generation):
             return 1
