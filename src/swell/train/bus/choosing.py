@@ -12,7 +12,7 @@ from swell.train.bus.plan import NOTHING, GroupPlan, Held
 SKIPPED = 1024
 # A cold start takes its number from the epoch, and a few random bits from the incarnation, so that
 # two cold starts of one epoch differ.
-EPOCH_SHIFT, CHANCE_SHIFT, CHANCE_BITS = 32, 20, 12
+NUMBERS_PER_EPOCH, NUMBERS_PER_CHANCE, CHANCES = 0x1_0000_0000, 0x10_0000, 0x1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def next_generation(
     """The number of the next plan, which no plan has had. `cold` is the incarnation's chance."""
     newest_known = max(last, newest.generation if newest is not None else 0)
     if cold is not None:
-        drawn = (cold & ((1 << CHANCE_BITS) - 1)) << CHANCE_SHIFT
-        return max((roster.epoch << EPOCH_SHIFT) + drawn, newest_known + SKIPPED)
+        drawn = cold % CHANCES * NUMBERS_PER_CHANCE
+        return max(roster.epoch * NUMBERS_PER_EPOCH + drawn, newest_known + SKIPPED)
     return newest_known + (SKIPPED if survivors else 1)
 
 
