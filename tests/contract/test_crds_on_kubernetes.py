@@ -180,7 +180,9 @@ def test_change_of_a_started_job(
     assert (status == 200) == allowed, answer
     assert (not change_problems(started_job, changed)) == allowed
     if not allowed:
-        messages = [problem.message for problem in change_problems(started_job, changed)]
+        problems = change_problems(started_job, changed)
+        # Our validation adds the two values, which a rule of the definition cannot name.
+        messages = [problem.message.partition("; ")[0] for problem in problems]
         causes = [cause["message"] for cause in answer["details"]["causes"]]
         assert any(message in cause for message in messages for cause in causes)
 

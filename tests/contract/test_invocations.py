@@ -120,8 +120,8 @@ get pc | 0 | system-cluster-critical
 get priorityclasses -o name | 0 | priorityclass/system-node-critical
 get leases -o name | 0 |
 get crd | 0 | aitrainingjobs
-get widgets x | 1 | not found
-get widget/x | 1 | has no kind 'widget'
+get gadgets x | 1 | not found
+get gadget/x | 1 | has no kind 'gadget'
 get -A | 0 | NAMESPACE
 get --all-namespaces | 0 | NAMESPACE
 get -n default -o name | 0 |
