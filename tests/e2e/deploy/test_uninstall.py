@@ -112,13 +112,14 @@ def test_uninstall_takes_programs_then_the_rest(scene: Scene) -> None:
 
 
 def test_definitions_of_volcano_are_left(scene: Scene) -> None:
-    """Where Volcano is, PodGroups and Queues are its own."""
+    """Where Volcano is, PodGroups, Queues and HyperNodes are its own."""
     scene.kubectl.ok("apply", "-k", str(DEPLOY / "crds"))
     scene.kubectl.ok("apply", "-f", "-", stdin=json.dumps(VOLCANO))
     done = scene.uninstall("--crds", "--yes")
 
     assert done.code == 0, done.err
     assert scene.definitions == {
+        "hypernodes.topology.volcano.sh",
         "podgroups.scheduling.volcano.sh",
         "queues.scheduling.volcano.sh",
     }

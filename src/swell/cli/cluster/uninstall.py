@@ -54,6 +54,7 @@ _IN_CLUSTER: tuple[Resource[Body], ...] = (
     Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", dict, namespaced=False),
     Resource(_RBAC, "v1", "ClusterRole", "clusterroles", dict, namespaced=False),
 )
+_CLUSTER_NAMES = (*_NAMES, "swell-metrics-reader")
 _LEASES = (*_NAMES, "swell-operator-trainingjob", "swell-operator-autoscaler")
 _JOB_KINDS = (AI_TRAINING_JOBS.untyped(), TRAINING_JOBS.untyped())
 # Jobs that a message names; it counts the others.
@@ -167,7 +168,7 @@ def _programs(connection: ClusterConnection, namespace: str) -> Iterator[Install
     yield from _named(connection, LEASES.untyped(), namespace, _LEASES)
     try:
         for resource in _IN_CLUSTER:
-            for one in _named(connection, resource, "", _NAMES):
+            for one in _named(connection, resource, "", _CLUSTER_NAMES):
                 if _serves(one.body, namespace):
                     yield one
     except ForbiddenError:
@@ -196,7 +197,9 @@ def _definitions(connection: ClusterConnection) -> Iterator[InstalledObject]:
     # Volcano defines more groups than those we share with it.
     is_shared = any(group.endswith("volcano.sh") and group not in SHARED_GROUPS for group in groups)
     if is_shared or _has_groups(connection):
-        sys.stderr.write("PodGroups and Queues are in use by others: their definitions stay\n")
+        sys.stderr.write(
+            "PodGroups, Queues and HyperNodes are in use by others: their definitions stay\n"
+        )
         is_shared = True
     for definition in DEFINITIONS:
         if is_shared and definition.group in SHARED_GROUPS:
