@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from random import Random
 
 import pytest
-from msgspec.structs import replace as changed
 
-from swell.api import codec
-from swell.api.core import Node, Taint
-from swell.api.meta import Body
-from swell.api.pod import Affinity, NodeAffinity, Pod
-from swell.api.policy import PodDisruptionBudget
-from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import PersistentVolumeClaim
+from swell.api.meta import ObjectMeta
 from swell.api.times import parse_time
+from swell.api.topology import HyperNode
 from swell.scheduler.actions.preempt import TOPOLOGY_AWARE
 from swell.scheduler.config import (
     COUNT_CLAIMABLE,
@@ -32,15 +25,18 @@ from swell.scheduler.config import (
 )
 from swell.scheduler.config_file import ArgumentKind, parse
 from swell.scheduler.cycle import KNOWN, run_cycle
+from swell.scheduler.domain_claims import ALLOW_WHOLE, MAX_DOMAINS
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.plan import SchedulerObjects, answer
-from swell.scheduler.plugins import PLUGINS
+from swell.scheduler.plugins import PLUGINS, network_topology
 from swell.scheduler.session import Session
-from tests.property.scheduler_clusters import BORN, GPU, Traits, random_cluster
+from tests.property.effect_clusters import clusters
+from tests.property.scheduler_clusters import BORN, GPU
 from tests.scheduler_cases import run
 
 N_CLUSTERS = 600
 NOW = parse_time(BORN) + 7200
+NETWORK = network_topology.NAME
 GANG = PluginOption("gang", {"enablePreemptable": False, "enableReclaimable": False})
 # Values that differ from the default by as much as they can.
 VALUES: dict[str, object] = {
@@ -56,12 +52,22 @@ VALUES: dict[str, object] = {
     "nodeaffinity.weight": 90,
     "podaffinity.weight": 90,
     "tainttoleration.weight": 90,
+    "weight": 0,
+    "hypernode.binpack.cpu": 50,
+    "hypernode.binpack.memory": 50,
+    "hypernode.binpack.resources": GPU,
+    "hypernode.binpack.resources.": 50,
+    "hypernode.binpack.normal-pod.fading": 0,
+    "hypernode.gradient.evict.max-hypernodes": 1,
     "overcommit-factor": 1.0,
     "overCommitFactor": 1.0,
     "sla-waiting-time": "1h",
 }
 # Arguments that mean something only beside others.
-BESIDE: dict[str, dict[str, object]] = {"binpack.resources.": {"binpack.resources": GPU}}
+BESIDE: dict[str, dict[str, object]] = {
+    "binpack.resources.": {"binpack.resources": GPU},
+    "hypernode.binpack.resources.": {"hypernode.binpack.resources": GPU},
+}
 # Switches whose hook forbids nothing that another one of the plugin would allow.
 WITHOUT: dict[tuple[str, str], dict[str, bool]] = {
     ("proportion", "enabledOverused"): {"enabledAllocatable": False},
@@ -69,85 +75,24 @@ WITHOUT: dict[tuple[str, str], dict[str, bool]] = {
 }
 
 
-def _clusters() -> Iterator[SchedulerObjects]:
-    """Random clusters with everything that any plugin looks at."""
-    for seed in range(N_CLUSTERS):
-        chance = Random(seed)
-        objects = random_cluster(chance, Traits(tree=chance.random() < 0.3))
-        objects.nodes = [_disliked(chance, node) for node in objects.nodes]
-        objects.pods = [_picky(chance, pod) for pod in objects.pods]
-        objects.queues = [_in_a_tree(chance, queue) for queue in objects.queues]
-        objects.groups = [_urgent(chance, group) for group in objects.groups]
-        for label in "uv":
-            body: Body = {
-                "metadata": {"name": label, "namespace": "ns"},
-                "spec": {"selector": {"matchLabels": {"app": label}}},
-                "status": {"disruptionsAllowed": chance.randint(0, 2)},
-            }
-            objects.budgets.append(codec.convert(body, PodDisruptionBudget))
-        claim: Body = {"metadata": {"name": "data", "namespace": "ns"}}
-        objects.claims.append(codec.convert(claim, PersistentVolumeClaim))
-        yield objects
-
-
-def _disliked(chance: Random, node: Node) -> Node:
-    if chance.random() < 0.6:
-        return node
-    taints = (*node.spec.taints, Taint(key="rather-not", effect="PreferNoSchedule"))
-    return changed(node, spec=changed(node.spec, taints=taints))
-
-
-def _picky(chance: Random, pod: Pod) -> Pod:
-    """Adds preferences, a volume claim, or a priority that protects the pod."""
-    spec = pod.spec
-    if spec.node_name:
-        critical = "system-node-critical" if chance.random() < 0.15 else ""
-        return changed(pod, spec=changed(spec, priority_class_name=critical))
-    if chance.random() < 0.3:
-        term: Body = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-        rule = {"weight": 10, "preference": term}
-        body = {"preferredDuringSchedulingIgnoredDuringExecution": [rule]}
-        affinity = spec.affinity or Affinity()
-        spec = changed(
-            spec, affinity=changed(affinity, node_affinity=codec.convert(body, NodeAffinity))
-        )
-    elif chance.random() < 0.3 and spec.affinity is None:
-        near: Body = {
-            "weight": 10,
-            "podAffinityTerm": {
-                "topologyKey": "zone",
-                "labelSelector": {"matchLabels": {"app": "u"}},
-            },
-        }
-        nearness = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [near]}}
-        spec = changed(spec, affinity=codec.convert(nearness, Affinity))
-    if chance.random() < 0.1:
-        claim = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
-        spec = changed(spec, volumes=codec.convert(claim, type(spec)).volumes)
-    return changed(pod, spec=spec)
-
-
-def _in_a_tree(chance: Random, queue: Queue) -> Queue:
-    path = f"root/{chance.choice('xy')}/{queue.metadata.name}"
-    notes = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": "1/1/2"}
-    return changed(queue, metadata=changed(queue.metadata, annotations=notes))
-
-
-def _urgent(chance: Random, group: PodGroup) -> PodGroup:
-    if chance.random() < 0.7:
-        return group
-    notes = {"volcano.sh/sla-waiting-time": chance.choice(["10m", "5h"])}
-    return changed(group, metadata=changed(group.metadata, annotations=notes))
-
-
 @cache
 def _all_clusters() -> tuple[SchedulerObjects, ...]:
-    return tuple(_clusters())
+    return tuple(clusters(N_CLUSTERS))
+
+
+def _likely(name: str) -> list[SchedulerObjects]:
+    """All clusters; those with HyperNodes first for a setting about networks, else last."""
+    is_about_networks = any(word in name for word in (NETWORK, "SubJob", "HyperNode"))
+    return sorted(_all_clusters(), key=lambda one: bool(one.hyper_nodes) != is_about_networks)
 
 
 def _configs(option: PluginOption) -> Iterator[Config]:
     """Configurations in which the plugin has much to say: among all others, and among few."""
     rest = tuple(PluginOption(name) for name in ("conformance", "predicates"))
+    if option.name == NETWORK:
+        yield Config(("allocate",), ((option,),))
+    else:
+        rest = (*rest, PluginOption(NETWORK))
     yield replace(DEFAULT, tiers=((option, PluginOption("priority"), GANG, *rest),))
     actions = ("enqueue", "reclaim", "allocate", "backfill", "preempt")
     yield Config(actions, ((option, PluginOption("priority"), *rest),))
@@ -165,12 +110,12 @@ def _decisions(objects: SchedulerObjects, config: Config) -> object:
     return found, {key: status["phase"] for key, status in groups.items()}
 
 
-def _differ(one: PluginOption, other: PluginOption) -> bool:
+def _differ(one: PluginOption, other: PluginOption, setting: str) -> bool:
     """Whether some cluster gets another plan with the one than with the other."""
     pairs = list(zip(_configs(one), _configs(other), strict=True))
     return any(
         _decisions(objects, left) != _decisions(objects, right)
-        for objects in _all_clusters()
+        for objects in _likely(f"{one.name} {setting}")
         for left, right in pairs
     )
 
@@ -195,6 +140,7 @@ def test_switch_changes_a_plan(plugin: str, switch: str) -> None:
     assert _differ(
         PluginOption(plugin, {**others, switch: True}),
         PluginOption(plugin, {**others, switch: False}),
+        switch,
     )
 
 
@@ -210,6 +156,7 @@ def test_argument_changes_a_plan(plugin: str, name: str) -> None:
     assert _differ(
         PluginOption(plugin, tree, Arguments(beside)),
         PluginOption(plugin, tree, Arguments({**beside, full: value})),
+        name,
     )
 
 
@@ -254,11 +201,32 @@ def test_preemption_that_spares_changes_a_plan(value: bool, evicted: list[str]) 
     assert sorted(gone) == evicted
 
 
-def test_actions_have_no_other_arguments() -> None:
-    """A new argument of an action needs a test like the two above."""
-    names = [(action, name) for action, known in KNOWN.actions.items() for name in known]
+NETWORK_ARGUMENTS = [
+    (action, name, value)
+    for action in ("preempt", "reclaim")
+    for name, value in ((MAX_DOMAINS, 1), (ALLOW_WHOLE, False))
+]
 
-    assert names == [("enqueue", COUNT_CLAIMABLE), ("preempt", TOPOLOGY_AWARE)]
+
+@pytest.mark.parametrize(("action", "name", "value"), NETWORK_ARGUMENTS)
+def test_argument_of_claims_changes_a_plan(action: str, name: str, value: object) -> None:
+    """The arguments of preempt and reclaim that are about gangs and domains."""
+    configs = [one for one in _configs(PluginOption(NETWORK)) if action in one.actions]
+    given = {action: Arguments({name: value})}
+
+    assert any(
+        _decisions(objects, config) != _decisions(objects, replace(config, action_arguments=given))
+        for objects in _likely(NETWORK)
+        for config in configs
+    )
+
+
+def test_actions_have_no_other_arguments() -> None:
+    """A new argument of an action needs a test like the three above."""
+    names = {(action, name) for action, known in KNOWN.actions.items() for name in known}
+    tested = {(action, name) for action, name, _ in NETWORK_ARGUMENTS}
+
+    assert names == {("enqueue", COUNT_CLAIMABLE), ("preempt", TOPOLOGY_AWARE), *tested}
 
 
 IDLE_SWITCHES = [
@@ -289,6 +257,9 @@ HOOKS = {
     "preemptive": "enablePreemptive", "preemptable": "enablePreemptable",
     "reclaimable": "enableReclaimable", "shuffle_victims": "enabledVictim",
     "node_filter": "enablePredicate", "load_score": "enableNodeOrder",
+    "gathering_score": "enableNodeOrder", "offers_gradients": "enabledHyperNodeGradient",
+    "domain_score": "enabledHyperNodeOrder", "sub_group_shortfall": "enabledSubJobReady",
+    "sub_group_pipelined": "enabledSubJobPipelined", "sub_group_key": "enabledSubJobOrder",
 }  # fmt: skip
 
 
@@ -296,10 +267,11 @@ HOOKS = {
 @pytest.mark.parametrize("is_tree", [True, False])
 def test_switches_are_those_of_the_hooks(plugin: str, is_tree: bool) -> None:
     """A plugin accepts exactly the switches of the hooks that it registers."""
-    session = Session(SchedulerObjects().snapshot(), DEFAULT, PLUGINS)
+    network = SchedulerObjects(hyper_nodes=[HyperNode(ObjectMeta(name="leaf"))])
+    session = Session(network.snapshot(), DEFAULT, PLUGINS)
     hooks: Hooks = PLUGINS[plugin](session, PluginOption(plugin, {"enableHierarchy": is_tree}))
     known = KNOWN.plugins[plugin]
-    expected = {switch for name, switch in HOOKS.items() if getattr(hooks, name) is not None}
+    expected = {switch for name, switch in HOOKS.items() if getattr(hooks, name)}
 
     assert expected == {*known.switches, *(known.hierarchical if is_tree else ())} - {
         "enableHierarchy"
