@@ -16,13 +16,14 @@ SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 # Of each subject in every run of the tests, 500 in all, most of those that cost least. As many as
 # one likes by a variable (AUTOSCALER_SEEDS=500), or with `make sim`.
 N_SEEDS = {
-    "toy": 286,
+    "toy": 282,
     "toy pair": 30,
     "operator": 80,
     "operator pair": 12,
     "scheduler": 20,
     "scheduler pair": 4,
     "scheduler tree": 4,
+    "scheduler domains": 4,
     "autoscaler": 11,
     "autoscaler trainers": 3,
     "trainingjob": 44,
