@@ -29,9 +29,10 @@ from swell.train.bus.messages import (
     Prepare,
     Promise,
     ProposePlan,
+    Roster,
     SwitchAfter,
 )
-from swell.train.bus.plan import NOTHING, GroupPlan, Held
+from swell.train.bus.plan import GroupPlan, Held
 from swell.train.bus.switching import Switch
 from tests.sim.train.story import Story
 from tests.sim.train.world import RunResult, run_story
@@ -104,6 +105,16 @@ def _leaders_state(real: Callable[..., GroupPlan]) -> Callable[..., GroupPlan]:
     return make
 
 
+def _newcomers_state(real: Callable[..., GroupPlan]) -> Callable[..., GroupPlan]:
+    def make(*given: Any, **named: Any) -> GroupPlan:
+        plan = real(*given, **named)
+        last = plan.size - 1
+        ranks = tuple(range(last))
+        return GroupPlan(plan.generation, plan.epoch, plan.members, plan.prefix, last, ranks)
+
+    return make
+
+
 def _stays_though_leaving(attendance: Attendance, status: MemberStatus) -> bool:
     is_over = status.phase in (MemberPhase.DONE, MemberPhase.GONE)
     return attendance.roster.lists(status.index) and not is_over
@@ -152,6 +163,19 @@ def _same_numbers(*_: Any, newest: Held | None, **__: Any) -> int:
     return (newest.generation if newest is not None else 0) + 1
 
 
+def _numbers_without_chance(
+    last: int, roster: Roster, *, newest: Held | None, survivors: bool, cold: int | None
+) -> int:
+    known = max(last, newest.generation if newest is not None else 0)
+    if cold is not None:
+        return max(roster.epoch * choosing.NUMBERS_PER_EPOCH, known + choosing.SKIPPED)
+    return known + (choosing.SKIPPED if survivors else 1)
+
+
+def _silent_goodbye(real: Callable[..., None]) -> Callable[..., None]:
+    return lambda member, *, done: real(member, done=done and not member._departure)
+
+
 PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus has two leaders": (
         (Acceptor, "_accept", _accept_any),
@@ -166,8 +190,7 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     ),
     "bus applies a step by some": ((leading, "make_plan", _leaders_state(choosing.make_plan)),),
     "bus lets a newcomer overwrite newer states": (
-        (leading, "base_of", lambda _: NOTHING),
-        (Leadership, "_is_certain", lambda *_: True),
+        (leading, "make_plan", _newcomers_state(choosing.make_plan)),
     ),
     "bus forgets leavers": (
         (Attendance, "stays", _stays_though_leaving),
@@ -181,6 +204,10 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     ),
     "bus switches too early": ((Switch, "hear", _switch_at_least),),
     "bus numbers generations by states": ((leading, "next_generation", _same_numbers),),
+    "bus numbers cold starts alike": ((leading, "next_generation", _numbers_without_chance),),
+    "bus ends without a word": (
+        (BusMember, "_say_goodbye", _silent_goodbye(BusMember._say_goodbye)),
+    ),
     "bus keeps the lines of a dead leader": ((BusMember, "_lose", lambda *_: None),),
 }
 

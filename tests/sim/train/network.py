@@ -179,6 +179,9 @@ class Network:
                 for travel in self._cuts.pop(pair):
                     travel()
 
+    def is_cut_off(self, process: SimulatedProcess) -> bool:
+        return process.is_vanished or any(process.incarnation in pair for pair in self._cuts)
+
     def _is_cut(self, sender: SimulatedProcess, receiver: SimulatedProcess) -> bool:
         if sender.is_vanished or receiver.is_vanished:
             return True

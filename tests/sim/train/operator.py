@@ -51,9 +51,9 @@ class SimulatedOperator:
         slots = [self._slots[index] for index in sorted(self._slots)]
         return [s.process for s in slots if s.process is not None and s.process.is_alive]
 
-    def just_ended(self) -> list[SimulatedProcess]:
+    def just_ended(self, within_s: float) -> list[SimulatedProcess]:
         """The processes whose death nobody can have seen when the last messages were sent."""
-        return [p for at, p in self._ended if self._world.clock.now - at < 1.0]
+        return [p for at, p in self._ended if self._world.clock.now - at < within_s]
 
     def process(self, index: int) -> SimulatedProcess | None:
         slot = self._slots.get(index)

@@ -117,9 +117,11 @@ class BusRules:
             return
         if steps_lost(trainer.state, self.tip) > 0:
             return  # The others have gone on without it.
+        # One that was paused reads words that were true when they were sent.
+        operator, within_s = self.world.operator, 1.0 + trainer.process.pauses_s
         others = [
             other.trainer
-            for other in (*self.world.operator.living(), *self.world.operator.just_ended())
+            for other in (*operator.living(), *operator.just_ended(within_s))
             if other.trainer is not None and other.trainer is not trainer
         ]
         kept = any(
@@ -141,7 +143,7 @@ class BusRules:
         operator, world = self.world.operator, self.world
         living = operator.living()
         if world.is_finished:
-            return not living
+            return all(process.incarnation in world.unaware for process in living)
         if any(process.asked_to_leave is not None for process in living):
             return False
         members = {p.incarnation for p in living if p.index < operator.size}

@@ -203,7 +203,8 @@ class Trainer:
             return
         self.state, self.held = done, Held(done.generation, done.step)
         if self.world.story.n_steps and done.step >= self.world.story.n_steps:
-            self.is_over, self.world.is_finished = True, True
+            self.is_over = True
+            self.world.finish()
             self.process.handle(TrainingDone())
             self.process.after(0.05, self._exit)
             return

@@ -72,7 +72,9 @@ def next_generation(
     newest_known = max(last, newest.generation if newest is not None else 0)
     if cold is not None:
         drawn = cold % CHANCES * NUMBERS_PER_CHANCE
-        return max(roster.epoch * NUMBERS_PER_EPOCH + drawn, newest_known + SKIPPED)
+        # Two cold starts from one checkpoint differ, too.
+        after_newest = newest_known + NUMBERS_PER_CHANCE + drawn
+        return max(roster.epoch * NUMBERS_PER_EPOCH + drawn, after_newest if newest_known else 0)
     return newest_known + (SKIPPED if survivors else 1)
 
 

@@ -70,6 +70,7 @@ class Leadership:
         self._knocked: float | None = None
         self._leaving: float | None = None
         self._lost = False  # a member of the proposed plan
+        self._has_broken_up = False
         self._dismissed: set[LineId] = set()  # followers that were told to leave
         self._probed: dict[Address, float] = {}
         promised = know.acceptor.promised
@@ -137,8 +138,9 @@ class Leadership:
     def break_up(self, now: float) -> None:
         """The group cannot go on: all leave it, at once."""
         know = self._know
-        if know.plan is None or know.is_broken:
+        if know.plan is None or self._has_broken_up:
             return
+        self._has_broken_up = True
         self._since, self._switch = now, None
         for line, status in list(self._statuses.items()):
             if line == SELF or know.is_in_plan(status.incarnation):
@@ -164,6 +166,9 @@ class Leadership:
     def consider(self, now: float) -> None:
         """Do all that can be done now."""
         self._probe(now)
+        if self._know.is_broken:
+            # Also when the leader itself was the first to leave.
+            self.break_up(now)
         if self._candidacy.proposed is not None:
             self._count(self._candidacy.proposed, now)
         elif self._know.plan is None or self._know.is_broken:
@@ -272,7 +277,9 @@ class Leadership:
         return False
 
     def _waits_for_start(self, attendance: Attendance, now: float) -> bool:
-        if now - self._know.started < COLD_S:
+        # After a plan, those who have heard of it as late as this process may hold its state.
+        since = self._since if self._know.plan is not None else self._know.started
+        if now - since < COLD_S:
             return True
         ready = {status.index for status in attendance.candidates}
         are_all_here = all(i in ready for i in range(len(self._know.roster.hosts)))
@@ -332,7 +339,13 @@ class Leadership:
             for m in (self._know.plan.members if self._know.plan else ())
             if m.incarnation not in ready
         ]
-        return all(self._know.is_dead(m, now) for m in missing) and self._is_settled(ready, now)
+        if not all(self._know.is_dead(m, now) for m in missing):
+            return False
+        # One that has a line to here may be about to follow.
+        are_known_here = all(
+            line.status is None or line.status.incarnation in ready for line in self._lines.known()
+        )
+        return are_known_here and self._is_settled(ready, now)
 
     def _is_settled(self, agreeing: set[int], now: float) -> bool:
         agreed = {s.index for s in self._statuses.values() if s.incarnation in agreeing}

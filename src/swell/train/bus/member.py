@@ -57,7 +57,7 @@ from swell.train.bus.messages import (
     SwitchAfter,
 )
 from swell.train.bus.plan import Departure, GroupPlan
-from swell.train.bus.seeking import LEADS_S, Seeker
+from swell.train.bus.seeking import EMPTY_S, LEADS_S, Seeker
 
 # One that was asked to leave goes after this time, whatever the others say: the default grace
 # period of Kubernetes is 30 s, and a checkpoint may have to be written within it.
@@ -125,7 +125,7 @@ class BusMember:
     def _handle_after_the_end(self, event: Event) -> None:
         if isinstance(event, LineOpened):
             self.lines.open(event.line, 0.0)
-            self.lines.send(event.line, Bye(done=self.know.status.phase is MemberPhase.DONE))
+            self.lines.send(event.line, Bye(done=self.know.finished))
             self.lines.drop(event.line)
         elif isinstance(event, JoinAsked):
             self.lines.instructions.append(Deliver(self._departure or Departure.FINISHED))
@@ -177,6 +177,7 @@ class BusMember:
             case StepsHeld(switch, step):
                 self._say(BegunAnswer(switch, step))
             case TrainingDone():
+                self.know.finished = True
                 self._change(phase=MemberPhase.DONE)
                 self._say_goodbye(done=True)
             case Closing():
@@ -251,8 +252,24 @@ class BusMember:
             line.line, Hello(know.status, know.roster, know.generation, leads=self.leads)
         )
 
+    def _call_the_first(self, now: float) -> None:
+        """Let the first that is listed know of a state that leaves.
+
+        It may be new and alone, its folder may list nobody else, and the leader may be paused.
+        """
+        know, status = self.know, self.know.status
+        is_keeper = self.is_leaving and status.trained and status.phase is MemberPhase.READY
+        if self.leads or not is_keeper or not know.roster.hosts:
+            return
+        is_known = any(line.status and line.status.index == 0 for line in self.lines.known())
+        address = know.row(0)
+        was_empty = know.deaths.was_empty(address, now - EMPTY_S)
+        if not is_known and not was_empty and self.lines.to_address(address) is None:
+            self.lines.dial(address, now)
+
     def _check_lines(self, now: float) -> None:
         self.lines.ping(now)
+        self._call_the_first(now)
         for line in self.lines.overdue(now):
             self.lines.drop(line.line)
             self._lose(line, now)
@@ -504,7 +521,7 @@ class BusMember:
         self._departure = departure
         self._change(phase=MemberPhase.GONE)
         self.lines.instructions.append(Deliver(departure))
-        self._say_goodbye(done=False)
+        self._say_goodbye(done=self.know.finished)
 
     def _say_goodbye(self, *, done: bool) -> None:
         for line in self.lines.all():
