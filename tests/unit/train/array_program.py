@@ -48,7 +48,15 @@ def main() -> None:
                 net[name] -= 0.05 * momentum[name]
             model.state["n_updates"] += 1
         if model.steps > done:
-            say(step=model.steps, epoch=epoch, samples=samples, size=model.size, rank=model.rank)
+            plan = model._formed().plan
+            say(
+                step=model.steps,
+                epoch=epoch,
+                samples=samples,
+                size=plan.size,
+                rank=model.rank,
+                generation=plan.generation,
+            )
     flat = np.concatenate([array.reshape(-1) for array in net.values()])
     say(final=flat.tolist(), n_updates=model.state["n_updates"], steps=model.steps)
 

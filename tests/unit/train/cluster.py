@@ -99,11 +99,12 @@ class TrainingCluster:
         self.start(*range(size))
 
     def kill(self, *indexes: int) -> float:
-        at = time.time()
+        """Kill members; returns the time at which they are dead."""
         for index in indexes:
             self.processes[index].kill()
+        for index in indexes:
             self.processes[index].wait()
-        return at
+        return time.time()
 
     def replace(self, *indexes: int) -> float:
         """Kill members and start successors, as the operator does."""
@@ -149,7 +150,14 @@ class TrainingCluster:
         return answer
 
     def wait_for_size(self, size: int, since: float = 0.0, within_s: float = 30.0) -> None:
-        self.wait(lambda: any(f.get("size") == size for f in self.facts(since)), within_s)
+        """Wait until a group of this size has done a step since then, and was formed since then."""
+        facts = [f for f in self.facts() if f["at"] < since]
+        old = max((f.get("generation", 0) for f in facts), default=0)
+
+        def is_new(fact: Fact) -> bool:
+            return fact.get("size") == size and fact.get("generation", old + 1) > old
+
+        self.wait(lambda: any(map(is_new, self.facts(since))), within_s)
 
     def wait_for_end(self, within_s: float = 60.0) -> list[int]:
         """The exit statuses of the last processes at each index."""

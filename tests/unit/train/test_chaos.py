@@ -48,17 +48,18 @@ def check_ending(cluster: TrainingCluster, undisturbed: np.ndarray) -> None:
         assert fact["steps"] == n_steps
         assert fact["n_updates"] == n_steps
         assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-9
-    # The last time that a step was done, its parts were disjoint and of one epoch.
-    last: dict[int, dict[str, list[int]]] = {}
-    sizes: dict[int, int] = {}
-    for fact in cluster.facts():
-        if "samples" in fact:
-            if sizes.get(fact["step"]) != fact["size"]:
-                last[fact["step"]], sizes[fact["step"]] = {}, fact["size"]
-            last[fact["step"]][fact["process"]] = fact["samples"]
+    facts = [fact for fact in cluster.facts() if "samples" in fact]
+    generations = [fact["generation"] for fact in facts]
+    assert generations == sorted(generations)  # no two groups train at a time
+    # The last time that a step was done, its parts were disjoint.
+    last: dict[int, list[int]] = {}
+    done: dict[int, int] = {}
+    for fact in facts:
+        if done.get(fact["step"]) != fact["generation"]:
+            last[fact["step"]], done[fact["step"]] = [], fact["generation"]
+        last[fact["step"]] += fact["samples"]
     assert set(last) == set(range(1, n_steps + 1))
-    for step, parts in last.items():
-        used = [sample for part in parts.values() for sample in part]
+    for step, used in last.items():
         assert len(used) == len(set(used)) <= N_BATCH, step
 
 
@@ -87,28 +88,46 @@ def test_a_kill_a_leaders_kill_a_shrink_and_growth(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_changes(cluster: TrainingCluster, undisturbed: np.ndarray, seed: int) -> None:
-    """Kills, double kills, kills during a change, quick resizes: the result is the same."""
+    """Kills of some or all, kills during a change, quick resizes: the result is the same.
+
+    Where nobody is left who holds the state, they begin anew.
+    """
     chance = random.Random(seed)
-    size = chance.choice([3, 4])
+    size = chance.choice([2, 3, 4])
     cluster.begin(size)
-    since = 0.0
-    for _ in range(3):
-        cluster.wait_for_size(size, since)  # all hold the state: whoever is left can go on
-        time.sleep(chance.uniform(0.0, 0.1))
+    cluster.wait_for_size(size)
+    for _ in range(4):
+        time.sleep(chance.uniform(0.0, 0.4))
         if chance.random() < 0.5:
-            n_killed = chance.randrange(1, size)
-            since = cluster.replace(*chance.sample(range(size), n_killed))
+            n_killed = chance.choice([1, 1, 2, size])
+            cluster.replace(*chance.sample(range(size), min(n_killed, size)))
         else:
             size = chance.choice([other for other in (2, 3, 4) if other != size])
-            since = cluster.resize(size)
+            cluster.resize(size)
             if chance.random() < 0.5:  # during the change
-                time.sleep(chance.uniform(0.0, 0.05))
-                cluster.replace(chance.randrange(2))
+                time.sleep(chance.uniform(0.0, 0.2))
+                cluster.replace(chance.randrange(size))
 
     ended = cluster.wait_for_end()
 
     # A process that was told to go before it could listen to signals ended by the signal.
     assert set(ended) <= {0, 143, -signal.SIGTERM}, cluster.errors()
+    check_ending(cluster, undisturbed)
+
+
+def test_new_processes_begin_anew_when_nobody_holds_the_state(
+    cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """The only one that trained is killed while the others still load."""
+    cluster.begin(1)
+    cluster.wait_for_size(1)
+    cluster.resize(4)
+    lost = cluster.replace(0)
+    cluster.wait_for_size(4, lost)
+
+    assert cluster.wait_for_end() == [0, 0, 0, 0]
+
+    assert min(f["step"] for f in cluster.facts(lost) if f.get("size") == 4) == 1
     check_ending(cluster, undisturbed)
 
 
