@@ -131,6 +131,22 @@ def test_new_processes_begin_anew_when_nobody_holds_the_state(
     check_ending(cluster, undisturbed)
 
 
+def test_all_killed_at_once_go_on_from_the_checkpoint(
+    tmp_path: Path, cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """Nobody holds the state any more, but it was saved some steps before."""
+    cluster.set_variable("CHECKPOINT", str(tmp_path / "checkpoint"))
+    cluster.set_variable("SAVE_EVERY", "0.3")
+    cluster.begin(2)
+    cluster.wait(lambda: any(fact.get("step", 0) > 100 for fact in cluster.facts()))
+    lost = cluster.replace(0, 1)
+
+    assert cluster.wait_for_end() == [0, 0]
+
+    assert min(fact["step"] for fact in cluster.facts(lost) if "samples" in fact) > 1
+    check_ending(cluster, undisturbed)
+
+
 def test_preempted_whole_and_resumed(
     tmp_path: Path, undisturbed: np.ndarray, cluster: TrainingCluster
 ) -> None:
