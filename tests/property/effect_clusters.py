@@ -96,11 +96,11 @@ def _urgent(chance: Random, group: PodGroup) -> PodGroup:
 
 
 def _domains(chance: Random, nodes: list[Node]) -> Iterator[HyperNode]:
-    """Yields leaves of up to three nodes, and spines above them; some nodes are in neither."""
+    """Yields leaves of one or two nodes, and spines above them; some nodes are in neither."""
     names = [node.metadata.name for node in nodes if chance.random() < 0.9]
     leaves: list[str] = []
     while names:
-        size = chance.randint(1, 3)
+        size = chance.randint(1, 2)
         members, names = names[:size], names[size:]
         leaves.append(f"leaf-{len(leaves)}")
         yield _domain(leaves[-1], 1, NODE_MEMBER, members)
