@@ -9,7 +9,7 @@ from swell.cluster.embedded import refusals
 from swell.schema.field_errors import FieldError
 from swell.schema.values import ERRORS_MAX, MISSING, compile_values
 
-CPU_S_MAX = 1.0  # of work that takes minutes without a bound
+CPU_S_MAX = 10.0  # of work that takes minutes without a bound
 
 
 def _errors(schema: Body, value: object) -> tuple[list[FieldError], float]:

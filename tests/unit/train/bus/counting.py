@@ -6,6 +6,7 @@ Members meet before every step at the meeting point of their plan, as collective
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -35,8 +36,12 @@ def main(settings: dict[str, object]) -> int:
         secret=str(settings.get("secret", "")).encode(),
         release=Path(str(settings["release"])) if settings.get("release") else None,
     )
+    with contextlib.closing(Meeting(place.address)) as meeting:
+        return count(place, meeting, settings)
+
+
+def count(place: Place, meeting: Meeting, settings: dict[str, object]) -> int:
     step_s, n_steps = float(str(settings["step_s"])), int(str(settings["steps"]))
-    meeting = Meeting(place.address)
     group = open_group(
         place,
         minimum=int(str(settings.get("minimum", 1))),

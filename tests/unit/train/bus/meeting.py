@@ -27,6 +27,9 @@ class Meeting:
         self._generation = 0
         self._lock = threading.Lock()
 
+    def close(self) -> None:
+        self._door.close()
+
     def take_state(self, plan: GroupPlan, rank: int, step: int) -> int:
         """Meet the others, and learn the step of the newest state."""
         with self._lock:

@@ -125,6 +125,10 @@ class BusThread:
         if self._thread is not threading.current_thread():
             self._thread.join(within_s)
         self._signal.uninstall()
+        if not self._thread.is_alive() and not self._signal.is_installed:
+            self._wake_in.close()
+            self._wake_out.close()
+            self._selector.close()
 
     @property
     def is_alive(self) -> bool:
