@@ -140,7 +140,7 @@ ARGUMENTS = {
     "unknown-job": Mistake("get aitj nobody", '"nobody" not found', "swell get aitrainingjobs"),
     "unknown-pod": Mistake("describe pod nobody", 'pods "nobody" not found', "swell get pods"),
     "delete-unknown": Mistake("delete nobody", '"nobody" not found', "swell get"),
-    "delete-nothing": Mistake("delete", "Missing argument", "swell delete --help", 2),
+    "delete-nothing": Mistake("delete", "say which objects", "swell delete --help", 2),
     "delete-all-of-a-kind": Mistake("delete pods", "which pods?", "give their names", 2),
     "kind-the-cluster-lacks": Mistake("get widget/x", "has no kind 'widget'", "written like pods"),
     "logs-of-nobody": Mistake("logs nobody", "no job nobody in namespace default", "swell get"),
@@ -461,7 +461,7 @@ def test_store_of_another_version(machine: Machine) -> None:
 def test_folder_that_cannot_be_used(machine: Machine) -> None:
     """Neither a file nor a place that takes no folders is a state folder."""
     machine.home.write_text("a file")
-    check(machine, Mistake("up", "File exists", "SWELL_HOME"))
+    check(machine, Mistake("up", "Not a directory", "SWELL_HOME"))
     machine.home.unlink()
     machine.environ["SWELL_HOME"] = "/proc/none"
     for command in ("up", "server", "up --detach"):

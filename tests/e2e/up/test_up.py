@@ -66,7 +66,7 @@ def test_up_refuses_a_capacity_that_is_none(machine: Machine) -> None:
 def test_up_explains_a_folder_it_cannot_use(machine: Machine) -> None:
     """A state folder that is none, and a store that is none, are told in one line each."""
     machine.home.write_text("a file")
-    assert "File exists" in machine.swell("up", "--detach", expect=1).stderr
+    assert "Not a directory" in machine.swell("up", "--detach", expect=1).stderr
     machine.swell("get", expect=1)
     machine.swell("down")
     machine.home.unlink()
