@@ -73,7 +73,7 @@ def test_up_explains_a_folder_it_cannot_use(machine: Machine) -> None:
     machine.home.mkdir()
     (machine.home / "store.db").write_text("no database at all, but long enough to be read")
 
-    assert "move it away" in machine.swell("up", "--detach", expect=1).stderr
+    assert "swell check --quarantine" in machine.swell("up", "--detach", expect=1).stderr
 
 
 def test_jobs_survive_a_killed_cluster(machine: Machine) -> None:
