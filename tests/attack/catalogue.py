@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.attack import connections, definitions, objects, payloads
+from tests.attack import connections, crowds, definitions, objects, payloads
 from tests.attack.harness import Attack, measure, target_server
 
 ATTACKS: Mapping[str, Attack] = {
     **payloads.ATTACKS,
     **objects.ATTACKS,
     **definitions.ATTACKS,
+    **crowds.ATTACKS,
     **connections.ATTACKS,
 }
 # One of each class, together some seconds.

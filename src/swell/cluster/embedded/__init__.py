@@ -8,6 +8,7 @@ its kind, and ends as a commit in `storage`, whose log feeds the watches.
 - `client`: the same server for a client in the same process.
 - `apiserver`: every verb on every kind, as one object.
 - `verbs`: the verbs themselves.
+- `slices`: long work on the event loop, done in slices.
 - `refusals`: every refusal: code, reason, message and causes.
 - `access`: who may do what: roles, bindings, reviews.
 - `patching`: the three kinds of patches.

@@ -17,6 +17,7 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.access.index import AccessIndex
 from swell.cluster.embedded.access.reviews import Reviews
 from swell.cluster.embedded.registry import Registry, ServedKind
+from swell.cluster.embedded.slices import take_all
 from swell.cluster.embedded.storage import NotDurableError, Storage, Stored
 from swell.cluster.embedded.verbs.core import ServerCore
 from swell.cluster.embedded.verbs.deleting import DeleteVerbs
@@ -149,15 +150,23 @@ class ApiServer:
     ) -> Deleted:
         return self._deletes.delete(kind, key, options, request)
 
-    def delete_collection(
+    async def delete_collection(
         self,
         kind: ServedKind,
         selection: ListOptions,
         options: DeleteOptions,
         request: RequestContext,
     ) -> Page:
-        """Delete the selected objects, or a page of them; returns them as they were."""
-        return self._deletes.delete_collection(kind, selection, options, request)
+        """Delete the selected objects, or a page of them; returns them as they were.
+
+        Thousands are deleted in slices, so that other clients need not wait for all of them.
+        """
+        try:
+            page = self._deletes.list_for_deletion(kind, selection, options, request)
+            await take_all(self._deletes.delete_listed(kind, page, options, request))
+            return page
+        finally:
+            await self.wait_durable(self.storage.version)
 
     def bind(self, kind: ServedKind, key: Key, binding: Body, request: RequestContext) -> int:
         """POST of a pod's `binding`; returns the pod's new version."""

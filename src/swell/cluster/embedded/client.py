@@ -170,9 +170,7 @@ class InProcessCluster:
         request = RequestContext(self._actor, dry_run=deletion.dry_run)
         chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
         options = _delete_options(deletion)
-        await self._api.answer(
-            lambda: self._api.delete_collection(self._kind(resource), chosen, options, request)
-        )
+        await self._api.delete_collection(self._kind(resource), chosen, options, request)
 
     # -- inside ------------------------------------------------------------------------------
 

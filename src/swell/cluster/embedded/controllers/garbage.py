@@ -21,6 +21,7 @@ from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
 from swell.cluster.embedded.registry import ServedKind
+from swell.cluster.embedded.slices import take_all
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import merge_patch
@@ -84,7 +85,7 @@ class GarbageCollector:
     async def run(self) -> None:
         """Collect until cancelled."""
         while True:
-            self.drain()
+            await take_all(iter(self.step, False))
             self._wake.clear()
             try:
                 async with asyncio.timeout(RETRY_S if self._failed else None):

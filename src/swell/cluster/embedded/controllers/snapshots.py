@@ -207,7 +207,7 @@ class NamespaceSnapshots:
                 continue
             resource = _resource(kind)
             for key, stored in self._api.storage.list(kind.collection, namespace).items:
-                metadata = stored.body["metadata"]
+                metadata = stored.metadata
                 yield NamespacedObject(
                     resource=resource,
                     key=key,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
+import gc
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import cast
+from weakref import WeakValueDictionary
 
 from swell.api import codec
 from swell.api.meta import Body
@@ -38,8 +39,8 @@ BLOCKING = frozenset(
 _COLUMN_TEXT = "Custom resource definition column (in JSONPath format): "
 # A real server lists the verbs of custom kinds in this order.
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-# Compiled schemas that are kept beside those in use. Of the largest schema each takes some 20 MiB.
-COMPILED_MAX = 4
+# The JSON of a schema beyond which its compiled rules are some ten thousand objects.
+LARGE_SCHEMA_BYTES = 64 * 1024
 NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of the object")
 
 
@@ -171,8 +172,7 @@ def compile_versions(definition: Body) -> None:
     A large definition is checked in a thread, and served on the loop as soon as it is stored: what
     was compiled here is found there.
     """
-    for version in definition["spec"]["versions"]:
-        _rules_of(version)
+    _compiled.keep([_rules_of(version) for version in definition["spec"]["versions"]])
 
 
 def _rules_of(version: Body) -> CustomRules:
@@ -181,21 +181,42 @@ def _rules_of(version: Body) -> CustomRules:
 
 
 class _CompiledRules:
-    """The rules that were compiled last, by their schema.
+    """The rules in use by their schema, and those of the definition that was checked last.
 
     Rules have no state, so that versions and definitions with one schema may share them.
     """
 
     def __init__(self) -> None:
-        self._by_schema: OrderedDict[tuple[bytes, bool], CustomRules] = OrderedDict()
+        self._by_schema: WeakValueDictionary[tuple[bytes, bool], CustomRules]
+        self._by_schema = WeakValueDictionary()
+        self._latest: list[CustomRules] = []
 
     def rules(self, schema: Body, *, has_status: bool) -> CustomRules:
-        key = blake2b(codec.encode(schema)).digest(), has_status
-        found = self._by_schema.pop(key, None) or CustomRules(schema, has_status=has_status)
-        self._by_schema[key] = found
-        while len(self._by_schema) > COMPILED_MAX:
-            self._by_schema.popitem(last=False)
+        text = codec.encode(schema)
+        key = blake2b(text).digest(), has_status
+        found = self._by_schema.get(key)
+        if found is None:
+            found = _compile(schema, has_status=has_status, is_large=len(text) > LARGE_SCHEMA_BYTES)
+            self._by_schema[key] = found
         return found
+
+    def keep(self, rules: list[CustomRules]) -> None:
+        self._latest = rules
+
+
+def _compile(schema: Body, *, has_status: bool, is_large: bool) -> CustomRules:
+    """Compile a schema; of a large one, exempt the rules from later collections.
+
+    They are hundreds of thousands of objects, and each collection that looks through them stalls
+    the server by half a second and more. They hold no cycles: whatever is frozen here is freed with
+    its last reference. Garbage with cycles would stay, so that it is collected before.
+    """
+    if not is_large:
+        return CustomRules(schema, has_status=has_status)
+    gc.collect()
+    rules = CustomRules(schema, has_status=has_status)
+    gc.freeze()
+    return rules
 
 
 _compiled = _CompiledRules()

@@ -2,17 +2,22 @@
 
 It works from the store's commits: a definition is served from the moment it is stored. While a
 definition is being deleted, its objects are deleted first; `run` does that until cancelled, `drain`
-does what can be done now.
+does what can be done now. `run` takes its work in slices, since a definition may have thousands of
+objects.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS
 from swell.cluster.embedded.customresources.kinds import CustomRules, kinds_of
+from swell.cluster.embedded.slices import AT_ONCE, take_all
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import merge_patch
@@ -28,27 +33,33 @@ class Registrar:
         self._api = api
         self._due: dict[Key, None] = {}  # definitions being deleted, in order
         self._cleaned: dict[str, Key] = {}  # their collections, to notice the last delete
+        self._reshaping: dict[str, Iterator[None]] = {}  # the rest of it by collection
         self._wake = asyncio.Event()
         for key, stored in api.storage.list(CRDS).items:
             self._serve(key, stored.body)
         api.storage.on_commit.append(self._on_commit)
 
     def drain(self) -> None:
-        """Do what can be done now for the definitions that are being deleted."""
+        """Do what can be done now: reshape stored objects, clean up after deleted definitions."""
+        for _ in self._steps():
+            pass
+
+    async def run(self) -> None:
+        """Reshape and clean up until cancelled."""
+        while True:
+            await take_all(self._steps())
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _steps(self) -> Iterator[None]:
+        """Handle one object at each step."""
+        while self._reshaping:
+            yield from self._reshaping.pop(next(iter(self._reshaping)))
         while self._due:
             key = next(iter(self._due))
             del self._due[key]
-            try:
-                self._clean(key)
-            except NotFoundError:
-                continue  # it has been deleted meanwhile
-
-    async def run(self) -> None:
-        """Clean up until cancelled."""
-        while True:
-            self.drain()
-            self._wake.clear()
-            await self._wake.wait()
+            with suppress(NotFoundError):  # it has been deleted meanwhile
+                yield from self._clean(key)
 
     def _on_commit(self, commit: Commit) -> None:
         if commit.collection == CRDS:
@@ -91,21 +102,34 @@ class Registrar:
         """Prune and default stored objects by the newest schema, without a new version.
 
         kube-apiserver does this at every read. Here it is done when the definition changes, which
-        is rarer.
+        is rarer: for the first objects at once, for thousands in slices later, during which the
+        others are read in their old shape, as from a real server that has not noticed the change.
         """
+        steps = self._reshaped(collection)
+        for _ in islice(steps, AT_ONCE):
+            pass
+        self._reshaping[collection] = steps
+        self._wake.set()
+
+    def _reshaped(self, collection: str) -> Iterator[None]:
+        """Reshape one object at each step."""
         kind = self._api.registry.stored(collection)
         if kind is None or not isinstance(kind.rules, CustomRules):
             return
-        changed: list[tuple[Key, Stored]] = []
-        for key, stored in self._api.storage.list(collection).items:
-            body = stored.copy()  # decoded for this comparison only
-            reshaped = kind.rules.reshape(body)
-            if reshaped != body:
-                changed.append((key, Stored.of(reshaped, stored.version)))
-        self._api.storage.load(collection, changed)
+        for key, _ in self._api.storage.list(collection).items:
+            if self._api.registry.stored(collection) is not kind:
+                return  # the definition has changed again
+            stored = self._api.storage.get(collection, key)
+            if stored is not None:
+                body = stored.copy()  # decoded for this comparison only
+                reshaped = kind.rules.reshape(body)
+                if reshaped != body:
+                    reloaded = Stored.of(reshaped, stored.version)
+                    self._api.storage.load(collection, [(key, reloaded)])
+            yield
 
-    def _clean(self, key: Key) -> None:
-        """Delete the objects; when none is left, remove the definition's finalizer."""
+    def _clean(self, key: Key) -> Iterator[None]:
+        """Delete an object at each step; when none is left, remove the definition's finalizer."""
         definition = self._api.storage.get(CRDS, key)
         kind = self._api.registry.stored(CRDS)
         if definition is None or kind is None:
@@ -116,7 +140,9 @@ class Registrar:
             for object_key, stored in self._api.storage.list(collection).items:
                 if not stored.metadata.get("deletionTimestamp"):
                     options = DeleteOptions(propagation="Background")
-                    self._api.delete(custom, object_key, options, RequestContext(ACTOR))
+                    with suppress(NotFoundError):
+                        self._api.delete(custom, object_key, options, RequestContext(ACTOR))
+                yield
         if self._api.storage.count(collection) == 0:
             self._cleaned.pop(collection, None)
             left = [

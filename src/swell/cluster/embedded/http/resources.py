@@ -352,9 +352,7 @@ class Resources:
         chosen = options.list_options(request.query, request.path.namespace)
         delete = await _delete_request(request)
         context = request.delete_context(delete)
-        page = await self._api.answer(
-            lambda: self._api.delete_collection(request.kind, chosen, delete.options, context)
-        )
+        page = await self._api.delete_collection(request.kind, chosen, delete.options, context)
         return await self._page(request, page, context.warnings)
 
     # -- subresources ------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -93,6 +94,7 @@ async def _serve_until_stopped(
         async with listening(api, folder, clock=clock, rng=rng, port=port, logs=logs) as served:
             if on_ready is not None:
                 on_ready(served)
+            gc.freeze()  # the built-in kinds are served for ever: no collection looks through them
             with watch_loop(served.metrics):
                 await manager.run(handle_signals=True)
     finally:

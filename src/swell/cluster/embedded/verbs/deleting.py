@@ -14,6 +14,7 @@ collector: a delete only adds the finalizer that names the propagation policy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -71,27 +72,32 @@ class DeleteVerbs:
         plan = plan_deletion(kind, stored.copy(), options, context.now)
         return self._execute(kind, key, stored, plan, context)
 
-    def delete_collection(
+    def list_for_deletion(
         self,
         kind: ServedKind,
         selection: ListOptions,
         options: DeleteOptions,
         request: RequestContext,
     ) -> Page:
-        """Delete the listed objects one by one; one that is gone already is no error."""
+        """The objects that a delete of a collection is about."""
         _warn_of_orphans(kind, options, request)
         _check_options(options)
         # A real server lists in pages, and with a limit a version means exactly that one.
         exact = selection.resource_version not in {"", "0"} and not selection.resource_version_match
-        page = self._reads.list(
+        return self._reads.list(
             kind, replace(selection, resource_version_match="Exact") if exact else selection
         )
+
+    def delete_listed(
+        self, kind: ServedKind, page: Page, options: DeleteOptions, request: RequestContext
+    ) -> Iterator[None]:
+        """Delete the listed objects, one at each step; one that is gone already is no error."""
         for stored in page.items:
             metadata = stored.metadata
             key = Key(metadata.get("namespace", ""), metadata["name"])
             with suppress(NotFoundError):
                 self.delete(kind, key, options, request)
-        return page
+            yield
 
     def _execute(
         self, kind: ServedKind, key: Key, stored: Stored, plan: DeletionPlan, context: WriteContext

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+
 import pytest
 
 from swell.api.meta import Body, Key
+from swell.cluster.embedded.customresources.kinds import kinds_of
 from swell.cluster.embedded.customresources.registrar import Registrar
+from swell.cluster.embedded.slices import AT_ONCE
 from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import BadRequestError, InvalidError
@@ -213,3 +218,43 @@ def test_definitions_are_served_again_after_a_restart(server: Server) -> None:
     Registrar(server.api)
 
     assert server.api.registry.find("example.com", "v1", "things") is not None
+
+
+def test_thousands_of_objects_get_a_new_shape_in_slices(server: Server) -> None:
+    """The first objects have it at once, all have it after a while."""
+    define(server)
+    for n in range(2 * AT_ONCE):
+        server.create("things", a_thing(f"t{n}", size=1, kept=2), "example.com")
+    schema = {"type": "object", "properties": {"kept": {"type": "integer"}}}
+    version = a_definition({"type": "object", "properties": {"spec": schema}})["spec"]["versions"]
+    server.patch(CRDS, "things.example.com", {"spec": {"versions": version}}, group=GROUP)
+
+    def pruned() -> int:
+        things = server.api.storage.list("things.example.com").items
+        return sum(stored.body["spec"] == {"kept": 2} for _, stored in things)
+
+    async def work_on() -> None:
+        tasks = [asyncio.create_task(run()) for run in server.api.background]
+        for _ in range(10):  # each slice takes one turn of the loop
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+
+    assert pruned() == AT_ONCE
+    asyncio.run(work_on())
+    assert pruned() == 2 * AT_ONCE
+
+
+def test_rules_of_a_large_schema_escape_collections_and_are_freed() -> None:
+    """No collection looks through them, and they go when their definition does."""
+    fields = {f"f{n}": {"type": "integer", "minimum": n} for n in range(4_000)}
+    definition = a_definition({"type": "object", "properties": fields})
+    kinds_of(definition)  # others in this process may have frozen more before
+    before = gc.get_freeze_count()
+
+    kinds = kinds_of(definition)
+    held = gc.get_freeze_count()
+    del kinds
+
+    assert held > before + 10 * len(fields)
+    assert gc.get_freeze_count() < held - 10 * len(fields)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from swell.cluster.embedded.verbs.requests import DeleteOptions, ListOptions
@@ -241,8 +243,10 @@ def test_delete_collection_takes_what_is_selected() -> None:
         world.create("configmaps", metadata={"name": name, "labels": {"app": app}})
     selection = ListOptions(NAMESPACE, labels="app=x")
 
-    deleted = world.api.delete_collection(
-        world.kind("configmaps"), selection, DeleteOptions(), world.call()
+    deleted = asyncio.run(
+        world.api.delete_collection(
+            world.kind("configmaps"), selection, DeleteOptions(), world.call()
+        )
     )
 
     assert names(deleted) == ["a", "b"]
@@ -258,8 +262,8 @@ def test_delete_collection_deletes_one_page_with_a_limit() -> None:
     some = ListOptions(NAMESPACE, limit=2)
 
     with pytest.raises(InvalidError):
-        world.api.delete_collection(kind, some, bad, world.call())
-    deleted = world.api.delete_collection(kind, some, DeleteOptions(), world.call())
+        asyncio.run(world.api.delete_collection(kind, some, bad, world.call()))
+    deleted = asyncio.run(world.api.delete_collection(kind, some, DeleteOptions(), world.call()))
 
     assert (names(deleted), deleted.remaining) == (["a", "b"], 1)
     assert names(world.list("configmaps")) == ["c"]
