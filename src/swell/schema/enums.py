@@ -78,17 +78,19 @@ class EnumChecks:
 
 
 def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
-    by_name = dict(fields)
+    check_of = dict(fields).get
 
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
         if type(value) is not dict:
             return
-        missing = [name for name in texts if not value.get(name)]
-        errors.extend(field_errors.required(render((path, name))) for name in missing)
+        for name in texts:
+            if not value.get(name):
+                errors.append(field_errors.required(render((path, name))))
         # By the value's fields, since objects have few of those a schema declares.
-        for name in value:
-            if name in by_name:
-                by_name[name](value[name], (path, name), errors)
+        for name, item in value.items():
+            check_field = check_of(name)
+            if check_field is not None:
+                check_field(item, (path, name), errors)
 
     return check
 

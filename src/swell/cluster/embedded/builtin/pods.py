@@ -157,9 +157,9 @@ def qos_class(spec: Body) -> str:
     # Resources of the whole pod count in place of those of its containers.
     for holder in [spec] if spec.get("resources") else all_containers(spec):
         resources = holder.get("resources", {})
+        requests, limits = resources.get("requests", {}), resources.get("limits", {})
         for name in ("cpu", "memory"):
-            request = _amount(resources.get("requests", {}), name)
-            limit = _amount(resources.get("limits", {}), name)
+            request, limit = _amount(requests, name), _amount(limits, name)
             # A quantity of 0 counts as none.
             asked = asked or bool(request or limit)
             guaranteed = guaranteed and bool(limit) and request == limit
@@ -169,7 +169,8 @@ def qos_class(spec: Body) -> str:
 
 
 def _amount(amounts: Body, name: str) -> int:
-    return quantity.parse(amounts.get(name, "0")).nano
+    amount = amounts.get(name)
+    return 0 if amount is None else quantity.parse(amount).nano
 
 
 def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
