@@ -71,11 +71,15 @@ def _sum(tasks: Sequence[Task], like: Vector) -> Vector:
 
 
 class _Surplus:
-    """The number of tasks that a job can lose, in total and of each role, and keep its minimum."""
+    """The number of tasks that a job can lose, in total and of each role, and keep its minimum.
+
+    Only confirmed tasks count as kept. The binding of another may fail, or be released with its
+    gang; if it had been counted the victims before it would have torn the gang.
+    """
 
     def __init__(self, job: JobInfo) -> None:
         self._job = job
-        self._total = job.counts.ready - job.min_member
+        self._total = job.counts.confirmed - job.min_member
         self._lost: dict[str, int] = {}
         self._lost_in_parts: dict[SubGroup, int] = {}
 
@@ -86,7 +90,7 @@ class _Surplus:
         for task in tasks:
             lost[task.role] = lost.get(task.role, 0) + 1
         return all(
-            self._job.role(role).ready - n >= self._job.role_minimums.get(role, 0)
+            self._job.role(role).confirmed - n >= self._job.role_minimums.get(role, 0)
             for role, n in lost.items()
         ) and (self._job.sub_groups is None or self._keeps_sub_groups(tasks))
 
@@ -95,7 +99,10 @@ class _Surplus:
         groups = self._job.sub_groups
         lost = self._with(tasks)
         return groups is None or all(
-            sum(one.counts.ready - lost.get(one, 0) >= one.size for one in groups.of_policy(place))
+            sum(
+                one.counts.confirmed - lost.get(one, 0) >= one.size
+                for one in groups.of_policy(place)
+            )
             >= (policy.min_sub_groups or 0)
             for place, policy in enumerate(groups.policies)
         )

@@ -45,6 +45,12 @@ class TaskCounts:
         return held + counts[_SUCCEEDED]
 
     @property
+    def confirmed(self) -> int:
+        """Ready tasks without those whose binding may still fail: bound, running, succeeded."""
+        counts = self._counts
+        return counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED]
+
+    @property
     def ready_or_best_effort(self) -> int:
         """Ready tasks, and pending ones that ask for nothing: backfill finds those a node."""
         return self.ready + self._counts[_BEST_EFFORT_PENDING]

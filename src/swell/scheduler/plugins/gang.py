@@ -93,14 +93,17 @@ def _is_complete(job: JobInfo) -> bool:
 
 
 def surplus_only(preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-    """Returns the units without which each job keeps its minimum, whatever the priorities."""
+    """Returns the units without which each job keeps its minimum, whatever the priorities.
+
+    Tasks whose binding may still fail do not count as kept, as in `eviction_units`.
+    """
     del preemptor
     left: dict[str, int] = {}
     granted: list[EvictionUnit] = []
     for unit in victims:
-        ready = left.get(unit.job.key, unit.job.counts.ready) - len(unit.tasks)
-        if ready >= unit.job.min_member:
-            left[unit.job.key] = ready
+        kept = left.get(unit.job.key, unit.job.counts.confirmed) - len(unit.tasks)
+        if kept >= unit.job.min_member:
+            left[unit.job.key] = kept
             granted.append(unit)
     return granted
 
