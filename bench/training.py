@@ -1,129 +1,226 @@
-"""Pauses of survivors when a training job changes, by real processes on loopback.
+"""Pauses of survivors when a training job changes: the library, the launcher, and torchrun.
 
-Medians over `ROUNDS` rounds of: one member killed, the leader killed, 4 to 2, 2 to 4. With torch
-installed (`make e2e` installs it, or name its Python in SWELL_TORCH_PYTHON) DDP and FSDP2 are
-measured, and torchrun beside them; always the backend that needs no framework.
+Four members on `swell up`, `ROUNDS` rounds (10) of every event, medians and the worst one. `WAYS`
+names some of the ways, with commas between them; `RESULT` a file that keeps all events, to which
+later runs add (docs/training-figures.md). Frameworks are those that `make e2e` installs; a way
+whose framework is missing has no figures.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import signal
-import socket
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
-from tests.unit.train.cluster import ROOT, TrainingCluster
+from bench.training_figures import rows, table
+from bench.training_stage import (
+    SCRIPT,
+    SIZE,
+    TrainingEvent,
+    TrainingStage,
+    TrainingWay,
+)
+from swell.api.meta import Body
+from tests.e2e.launch.programs import JAX, JAX_SUM, PADDLE, PADDLE_SUM, TORCH, TORCH_DDP
 
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
-TORCH = Path(os.environ.get("SWELL_TORCH_PYTHON", ROOT / ".venv" / "torch" / "bin" / "python"))
-EVENTS = ("kill one", "kill the leader", "4 to 2", "2 to 4")
-# More than any bench lasts: the programs are ended by it.
-EPOCHS = "100000"
-TORCHRUN = [str(TORCH), "-m", "torch.distributed.run", "--nnodes=1:4", "--nproc-per-node=1"]
+# So that changes do not run into each other.
+SETTLE_S = 1.0
+LIBRARY = ("-m", "tests.e2e.train.torch_program")
+# More than any run lasts.
+ENDLESS = {"EPOCHS": "1000000", "STEP_S": "0.02"}
+LAUNCH = ("-m", "swell.train.launch", "--framework")
+TORCHRUN = ("-m", "torch.distributed.run", "--nnodes=1:4", "--max-restarts=100")
+# As in examples/train-torchrun.yaml: member 0 is the meeting point.
+C10D = (
+    "case $TRAININGJOB_REPLICA_INDEX in 0) host=1;; *) host=0;; esac; "
+    'export PET_RDZV_CONF="is_host=$host,last_call_timeout=3,keep_alive_interval=1"; '
+    'export PET_LOCAL_ADDR="$TRAININGJOB_SERVICE"; '
+)
+KILLS = ("kill one", "kill the leader")
+RESIZES = ("4 to 2", "2 to 4")
+URGENT = "urgent"
+
+WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
+    "library DDP": (
+        TrainingWay(TORCH, LIBRARY, variables=ENDLESS | {"CHECKPOINT": "$(FACTS)/../saved"}),
+        (*KILLS, *RESIZES, "preempted whole", "freeze one"),
+    ),
+    "library FSDP2": (
+        TrainingWay(TORCH, LIBRARY, variables=ENDLESS | {"WRAP": "fsdp", "COPY_STEPS": "20"}),
+        (*KILLS, *RESIZES),
+    ),
+    "launcher warm": (TrainingWay(TORCH, (*LAUNCH, "pytorch", SCRIPT), TORCH_DDP), ()),
+    "launcher cold": (TrainingWay(TORCH, (*LAUNCH, "pytorch", "--cold", SCRIPT), TORCH_DDP), ()),
+    "launcher JAX": (
+        TrainingWay(JAX, (*LAUNCH, "jax", SCRIPT), JAX_SUM, framework="tensorflow"),
+        (),
+    ),
+    "launcher Paddle": (
+        TrainingWay(PADDLE, (*LAUNCH, "paddle", SCRIPT), PADDLE_SUM, framework="paddle"),
+        (),
+    ),
+    "torchrun with backend swell": (
+        TrainingWay(TORCH, (*TORCHRUN, "--rdzv-backend=swell", SCRIPT), TORCH_DDP),
+        (),
+    ),
+    "torchrun": (TrainingWay(TORCH, (*TORCHRUN, SCRIPT), TORCH_DDP, setup=C10D, host=0), ()),
+}
 
 
-def run() -> dict[str, object]:
-    figures: dict[str, object] = {}
-    arrays = [sys.executable, "-m", "tests.unit.train.array_program"]
-    programs: dict[str, tuple[list[str], dict[str, str]]] = {"arrays": (arrays, {})}
-    if TORCH.exists():
-        program = [str(TORCH), "-m", "tests.e2e.train.torch_program"]
-        programs["DDP"] = (program, {})
-        programs["FSDP2"] = (program, {"WRAP": "fsdp"})
-    for name, (command, variables) in programs.items():
-        for event, pauses in _pauses(command, variables).items():
-            figures[f"{name}, {event}: pause, s"] = statistics.median(pauses)
-            figures[f"{name}, {event}: worst, s"] = max(pauses)
-    if TORCH.exists():
-        figures["torchrun, kill one: pause, s"] = _torchrun_pause()
-    return figures
+def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
+    chosen = os.environ.get("WAYS")
+    kept = Path(os.environ["RESULT"]) if "RESULT" in os.environ else None
+    found: dict[str, dict[str, list[Body]]] = {}
+    if kept is not None and kept.exists():
+        found = json.loads(kept.read_text())
+    for name in chosen.split(",") if chosen else names:
+        way, events = WAYS[name]
+        if not way.python.exists():
+            print(f"  {name}: {way.python} is missing; `make e2e` installs it", file=sys.stderr)
+            continue
+        found[name] = measure(way, events or (*KILLS, *RESIZES), name)
+        if kept is not None:
+            kept.write_text(json.dumps(found, indent=1) + "\n")
+    print(table(found))
+    return {row.label: row.measured for row in rows(found) if row.values}
 
 
-def _pauses(command: list[str], variables: dict[str, str]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {event: [] for event in EVENTS}
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = TrainingCluster(
-            Path(folder), command, EPOCHS=EPOCHS, STEP_S="0.02", OMP_NUM_THREADS="1", **variables
-        )
+def measure(way: TrainingWay, events: tuple[str, ...], name: str) -> dict[str, list[Body]]:
+    found: dict[str, list[Body]] = {event: [] for event in events}
+    with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
+        stage = TrainingStage(Path(folder), way)
         try:
-            cluster.begin(4)
-            cluster.wait_for_size(4, within_s=120)
-            for _ in range(ROUNDS):
-                _round(cluster, found)
+            stage.open()
+            for number in range(ROUNDS):
+                for event in events:
+                    time.sleep(SETTLE_S)
+                    seen = PLAYS[event](stage)
+                    found[event].append(asdict(seen))
+                    line = f"  {name}, {event}, {number + 1}: {seen.pause_s:.2f} s"
+                    print(f"{line}, load {seen.load:.1f}", file=sys.stderr, flush=True)
         finally:
-            cluster.close()
+            stage.close()
     return found
 
 
-def _round(cluster: TrainingCluster, found: dict[str, list[float]]) -> None:
-    for event in EVENTS:
-        time.sleep(1.0)
-        at = _cause(cluster, event)
-        size = {"4 to 2": 2, "2 to 4": 4}.get(event, 3)
-        cluster.wait_for_size(size, at, within_s=120)
-        time.sleep(0.3)
-        # Newcomers join when they are loaded: the pause is when they do, not when they start.
-        span = time.time() - at
-        found[event].append(cluster.pause_after(at, span))
-        if event.startswith("kill"):
-            cluster.wait_for_size(4, at, within_s=120)
+def _kill(stage: TrainingStage, victim: int) -> TrainingEvent:
+    others = set(range(SIZE)) - {victim}
+    pids = [stage.pid(index) for index in sorted(others)]
+    before = stage.steps()[-1]["step"]
+    at = stage.kill(victim)
+    load = os.getloadavg()[0]
+    again = stage.wait_for_others(victim, at)
+    first = next((f["step"] for f in stage.steps(at) if f["size"] == SIZE - 1), before + 1)
+    full = stage.wait_for_group(SIZE, again)
+    loaded = stage.loaded_at(at)
+    return TrainingEvent(
+        pause_s=stage.pause_s(others, at, again),
+        load=load,
+        rejoin_pause_s=stage.pause_s(others, again, full),
+        full_s=full - at,
+        join_s=full - loaded if loaded else None,
+        n_redone=before + 1 - first,
+        n_crashed=sum(a != stage.pid(b) for a, b in zip(pids, sorted(others), strict=True)),
+    )
 
 
-def _cause(cluster: TrainingCluster, event: str) -> float:
-    match event:
-        case "kill one":
-            leader = cluster.leader()
-            return cluster.replace(next(i for i in range(4) if i != leader))
-        case "kill the leader":
-            return cluster.replace(cluster.leader())
-        case _:
-            return cluster.resize(2 if event == "4 to 2" else 4)
+def _kill_one(stage: TrainingStage) -> TrainingEvent:
+    leader = stage.leader()
+    return _kill(stage, max(index for index in range(SIZE) if index != leader))
 
 
-def _torchrun_pause() -> float:
-    """The time in which no survivor trains after one of four agents and its trainer are killed."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free.getsockname()[1]}"]
-        free.close()
-        steps = Path(folder) / "steps"
-        env = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-            "STEPS_FILE": str(steps),
-            "OMP_NUM_THREADS": "1",
-            # Without it agents of torch 2.5 and later do not recover at all.
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-        }
-        command = [*TORCHRUN, *rendezvous, "--max-restarts=100", "-m", "bench.training_plain"]
-        agents = [
-            subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, stderr=-3)
-            for _ in range(4)
-        ]
-        try:
-            _wait_for_size(steps, 4, 0.0)
-            time.sleep(2.0)
-            at = time.time()
-            os.killpg(agents[3].pid, signal.SIGKILL)
-            return _wait_for_size(steps, 3, at) - at
-        finally:
-            for agent in agents:
-                os.killpg(agent.pid, signal.SIGKILL)
-                agent.wait()
+def _kill_leader(stage: TrainingStage) -> TrainingEvent:
+    return _kill(stage, stage.leader())
 
 
-def _wait_for_size(steps: Path, size: int, since: float, within_s: float = 180.0) -> float:
-    """The time of the first step of a group of this size; infinite if there was none."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        for line in steps.read_text().splitlines() if steps.exists() else []:
-            at, _, n = line.partition(" ")
-            if float(at) > since and n == str(size):
-                return float(at)
-        time.sleep(0.05)
-    return float("inf")
+def _shrink(stage: TrainingStage) -> TrainingEvent:
+    pids = [stage.pid(index) for index in (0, 1)]
+    at, load = time.time(), os.getloadavg()[0]
+    stage.scale(2)
+    again = stage.wait_for_group(2, at)
+    n_crashed = sum(stage.pid(index) != pid for index, pid in enumerate(pids))
+    return TrainingEvent(stage.pause_s({0, 1}, at, again), load, n_crashed=n_crashed)
+
+
+def _grow(stage: TrainingStage) -> TrainingEvent:
+    pids = [stage.pid(index) for index in (0, 1)]
+    at, load = time.time(), os.getloadavg()[0]
+    stage.scale(SIZE)
+    full = stage.wait_for_group(SIZE, at)
+    loaded = stage.loaded_at(at)
+    return TrainingEvent(
+        stage.pause_s({0, 1}, at, full),
+        load,
+        full_s=full - at,
+        join_s=full - loaded if loaded else None,
+        n_crashed=sum(stage.pid(index) != pid for index, pid in enumerate(pids)),
+    )
+
+
+def _preempt(stage: TrainingStage) -> TrainingEvent:
+    """A job of higher priority takes the whole node; when it is gone, training goes on."""
+    stage.apply(_priority(), _urgent_job())
+    at = time.time()
+    stage.wait(lambda: stage.is_running(URGENT), "the urgent job does not run")
+    load = os.getloadavg()[0]
+    last = stage.steps()[-1]
+    freed = time.time()
+    stage.delete(URGENT)
+    full = stage.wait_for_group(SIZE, freed)
+    first = next(f["step"] for f in stage.steps(freed))
+    return TrainingEvent(
+        last["at"] - at, load, full_s=full - freed, n_redone=last["step"] + 1 - first
+    )
+
+
+def _freeze(stage: TrainingStage) -> TrainingEvent:
+    leader = stage.leader()
+    victim = max(index for index in range(SIZE) if index != leader)
+    load = os.getloadavg()[0]
+    with stage.frozen(victim) as at:
+        again = stage.wait_for_group(SIZE - 1, at)
+    full = stage.wait_for_group(SIZE, again)
+    others = set(range(SIZE)) - {victim}
+    return TrainingEvent(stage.pause_s(others, at, again), load, full_s=full - at)
+
+
+PLAYS: dict[str, Callable[[TrainingStage], TrainingEvent]] = {
+    "kill one": _kill_one,
+    "kill the leader": _kill_leader,
+    "4 to 2": _shrink,
+    "2 to 4": _grow,
+    "preempted whole": _preempt,
+    "freeze one": _freeze,
+}
+
+
+def _priority() -> Body:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": URGENT},
+        "value": 1000,
+    }
+
+
+def _urgent_job() -> Body:
+    container = {
+        "name": "aitj-main",
+        "image": "local",
+        "command": ["sleep", "1000"],
+        "resources": {"requests": {"cpu": "16"}},
+    }
+    template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
+    role = {"replicas": 1, "template": template}
+    return {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": URGENT, "namespace": "default"},
+        "spec": {"priority": URGENT, "replicaSpecs": {"main": role}},
+    }

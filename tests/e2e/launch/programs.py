@@ -19,8 +19,10 @@ import json, os, pathlib, time
 facts = open(pathlib.Path(os.environ["FACTS"], f"{time.time_ns()}-{os.getpid()}"), "w", 1)
 saved = pathlib.Path(os.environ["FACTS"], "..", "checkpoint")
 n_steps = int(os.environ.get("STEPS", "1000000"))
+index = int(os.environ.get("TRAININGJOB_REPLICA_INDEX", "0"))
 def tell(rank, size, step):
     fact = {"at": time.time(), "rank": rank, "size": size, "step": step, "pid": os.getpid()}
+    fact["index"] = index
     facts.write(json.dumps(fact) + "\\n")
     time.sleep(0.01)
 """

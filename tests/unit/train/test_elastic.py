@@ -31,13 +31,50 @@ def test_the_elastic_script_differs_from_the_plain_one_by_few_lines() -> None:
     assert 0 < len(written) <= 8
 
 
-def test_import_needs_no_torch_and_swell_never_imports_it() -> None:
-    """A machine without torch can import the library, and use all of it that needs none."""
-    code = "import sys; import swell.train, swell.train.elastic; print('torch' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    output = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+def test_import_needs_no_torch_and_swell_never_imports_it(tmp_path: Path) -> None:
+    """Where torch is installed no module of Swell imports it, but those that are torch's own.
 
-    assert output.stdout.strip() == b"False"
+    They are named here: the user's script, transformers or torchrun has imported torch before.
+    """
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')\n")
+    code = (
+        "import importlib, pkgutil, swell\n"
+        "own = ('swell.train.backends.torch', 'swell.train.adapters.', 'swell.demo.__main__')\n"
+        "for found in pkgutil.walk_packages(swell.__path__, 'swell.', onerror=print):\n"
+        "    if not found.name.startswith(own) and not found.name.endswith('__main__'):\n"
+        "        importlib.import_module(found.name)\n"
+        "print(found.name)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
+    output = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
+
+    assert output.returncode == 0, output.stderr.decode()
+    assert output.stdout.startswith(b"swell.")
+
+
+def test_torch_features_without_torch_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is imported without torch; what needs it says what is missing."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    with pytest.raises(TrainError, match=r"^wrap needs torch, which cannot be imported .*pip"):
+        Elastic({"w": np.zeros(1)}, wrap=train.fsdp)
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("HFCallback", "transformers"), ("LightningPlugin", "lightning")]
+)
+def test_adapters_without_their_library_are_one_sentence(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the library itself is lost by it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    for module in ("huggingface", "lightning"):
+        monkeypatch.delitem(sys.modules, f"swell.train.adapters.{module}", raising=False)
+
+    with pytest.raises(
+        TrainError, match=rf"train\.{name} needs {package}, .*pip install {package}"
+    ):
+        getattr(train, name)
 
 
 def test_several_loops_and_gradients_by_hand() -> None:
@@ -108,7 +145,7 @@ def test_wrong_arguments_are_refused_in_a_sentence() -> None:
         Elastic({"w": np.zeros(1)}, scale="local")
     with pytest.raises(TrainError, match="the net is a list"):
         Elastic([1])
-    with pytest.raises(TrainError, match="wrap is for torch modules"):
+    with pytest.raises(TrainError, match=r"wrap is for torch modules|wrap needs torch"):
         Elastic({"w": np.zeros(1)}, wrap=print)
 
 

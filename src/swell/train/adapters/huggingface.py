@@ -11,14 +11,12 @@ from typing import Any
 
 from swell.train.adapters.departure import AgreedDeparture
 from swell.train.adapters.progress import progress_file
-from swell.train.errors import TrainError
+from swell.train.errors import MissingFrameworkError
 
 try:
     from transformers import TrainerCallback
 except ImportError as error:
-    raise TrainError(
-        f"train.HFCallback needs transformers, which cannot be imported: {error}"
-    ) from error
+    raise MissingFrameworkError("train.HFCallback", "transformers", error) from error
 
 
 class HFCallback(TrainerCallback):  # type: ignore[misc]

@@ -15,14 +15,12 @@ from typing import Any
 
 from swell.train.adapters.departure import AgreedDeparture
 from swell.train.adapters.progress import progress_file
-from swell.train.errors import TrainError
+from swell.train.errors import MissingFrameworkError
 
 try:
     from lightning.pytorch import Callback
 except ImportError as error:
-    raise TrainError(
-        f"train.LightningPlugin needs lightning, which cannot be imported: {error}"
-    ) from error
+    raise MissingFrameworkError("train.LightningPlugin", "lightning", error) from error
 
 
 class LightningPlugin(Callback):  # type: ignore[misc]

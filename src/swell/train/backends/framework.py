@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from swell.train.collectives import Collectives, Learner
 from swell.train.data.sources import Collate
-from swell.train.errors import TrainError
+from swell.train.errors import MissingFrameworkError, TrainError
 from swell.train.place import Place
 from swell.train.state.ledger import TrainLedger
 from swell.train.state.tree import TreeCodec
@@ -75,7 +75,16 @@ def framework_of(
             redundancy=redundancy,
         )
     if wrap is not None:
+        _import_torch()
         raise TrainError(f"wrap is for torch modules, and the model is a {type(net).__name__}")
     from swell.train.backends.arrays import array_framework
 
     return array_framework(net, optimizer, ledger=ledger, place=place)
+
+
+def _import_torch() -> None:
+    """Tell that torch is not installed, if that is why a model cannot be one of its modules."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingFrameworkError("wrap", "torch", error) from error

@@ -29,6 +29,9 @@ _LISTENS_WITHIN_S = 3.0
 # The group agrees on steps to change at. The steps of a launcher are slices of time since the plan
 # came: all members count alike, and none falls behind.
 _SLICE_S = 0.02
+# A successor's launcher is there within this where its framework is not loaded beforehand; to load
+# one takes longer, twice if the successor breaks off the first start.
+_AWAIT_DUE_S = 3.0
 
 
 class Signals:
@@ -76,6 +79,8 @@ class Agent:
     secret: bytes = b""
     servers: tuple[str, ...] = ()
     report: ReportFile | None = None
+    # How many members there should be, by the members folder.
+    count_listed: Callable[[], int] = lambda: 0
     _plan: GroupPlan | None = None
     _seating: Seating | None = None
     _planned_at: float = 0.0
@@ -85,11 +90,14 @@ class Agent:
 
     def run(self) -> int:
         """Launch until all is trained, or this member leaves, or has failed; the exit code."""
+        is_warm = self.options.is_warm
         rules = decide.LaunchRules(
             n_local=self.options.n_local,
             max_restarts=self.options.max_restarts,
             shutdown_s=self.options.shutdown_s,
             change_s=self.options.change_s,
+            # A warm member takes longer to come than workers take to start, a plain one as long.
+            await_due_s=0.0 if is_warm or self.options.framework == "plain" else _AWAIT_DUE_S,
         )
         state, instructions = decide.begin()
         while True:
@@ -138,7 +146,9 @@ class Agent:
             f"{self._seating.world_size} workers, meeting at {self._seating.endpoints[0]}"
         )
         return decide.Planned(
-            plan.generation, frozenset(member.incarnation for member in plan.members)
+            plan.generation,
+            frozenset(member.incarnation for member in plan.members),
+            n_due=max(0, self.count_listed() - plan.size),
         )
 
     def _seats(self, plan: GroupPlan, rank: int) -> tuple[Seat, ...] | None:

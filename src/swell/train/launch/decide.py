@@ -39,10 +39,11 @@ class LaunchPhase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan has come. `incarnations` are those of its members."""
+    """A plan has come. `incarnations` are those of its members; `n_due` more are listed."""
 
     generation: int
     incarnations: frozenset[int]
+    n_due: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ class LaunchRules:
     max_restarts: int
     shutdown_s: float
     change_s: float
+    # How long workers are not started yet while a listed member is missing.
+    await_due_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ class LaunchState:
     generation: int = 0
     incarnations: frozenset[int] = frozenset()
     running: frozenset[int] = frozenset()
+    # When workers are started that are held back until then; None if none are.
+    start_at: float | None = None
     n_restarts: int = 0
     # The incarnations of the generation in which a failure was counted, until the next plan.
     counted_in: frozenset[int] | None = None
@@ -180,7 +185,7 @@ def advance(state: LaunchState, event: Event, now: float, rules: LaunchRules) ->
     """The state after an event, and all that has to be done about it, in order."""
     match event:
         case Planned():
-            return _start(state, event, rules)
+            return _start(state, event, now, rules)
         case Unmet():
             return state, [ReportFailure(event.generation), JoinGroup(state.generation)]
         case Departed():
@@ -192,7 +197,9 @@ def advance(state: LaunchState, event: Event, now: float, rules: LaunchRules) ->
             return _observe(state, event, now, rules)
 
 
-def _start(state: LaunchState, plan: Planned, rules: LaunchRules) -> Decision:
+def _start(state: LaunchState, plan: Planned, now: float, rules: LaunchRules) -> Decision:
+    """Start workers, or hold them back: a start that a newcomer breaks off is lost time."""
+    is_held = plan.n_due > 0 and rules.await_due_s > 0
     said: list[Instruction] = []
     n_restarts = state.n_restarts
     if state.counted_in is not None and not state.counted_in <= plan.incarnations:
@@ -203,7 +210,8 @@ def _start(state: LaunchState, plan: Planned, rules: LaunchRules) -> Decision:
         phase=LaunchPhase.RUNNING,
         generation=plan.generation,
         incarnations=plan.incarnations,
-        running=frozenset(range(rules.n_local)),
+        running=frozenset() if is_held else frozenset(range(rules.n_local)),
+        start_at=now + rules.await_due_s if is_held else None,
         n_restarts=n_restarts,
         counted_in=None,
         failed_code=None,
@@ -211,7 +219,7 @@ def _start(state: LaunchState, plan: Planned, rules: LaunchRules) -> Decision:
         kill_at=None,
         exit_code=None,
     )
-    return started, [*said, StartWorkers(n_restarts)]
+    return started, said if is_held else [*said, StartWorkers(n_restarts)]
 
 
 def _worker_ended(
@@ -264,6 +272,9 @@ def _observe(state: LaunchState, seen: Observed, now: float, rules: LaunchRules)
         return _leave(state, seen, now, rules)
     if not seen.may_go_on:
         return _stop(state, now + rules.change_s)
+    if state.start_at is not None and now >= state.start_at:
+        running = frozenset(range(rules.n_local))
+        return replace(state, start_at=None, running=running), [StartWorkers(state.n_restarts)]
     if state.failed_code is not None and now >= state.settle_until:
         return _give_up(state, now, rules)
     return state, []
@@ -284,7 +295,7 @@ def _give_up(state: LaunchState, now: float, rules: LaunchRules) -> Decision:
 
 
 def _stop(state: LaunchState, kill_at: float) -> Decision:
-    stopping = replace(state, phase=LaunchPhase.STOPPING, kill_at=kill_at)
+    stopping = replace(state, phase=LaunchPhase.STOPPING, kill_at=kill_at, start_at=None)
     if not state.running:
         return _after_stop(stopping)
     return stopping, [SignalWorkers(state.last_signal)]

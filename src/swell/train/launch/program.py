@@ -47,7 +47,8 @@ def launch(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def _run_in_job(agent: Agent, place: Place) -> int:
     agent.index, agent.secret = place.index, place.secret
-    agent.servers = _servers(place)
+    agent.servers = _hosts(place, "pserver")
+    agent.count_listed = lambda: len(_hosts(place, place.role))
     with tempfile.TemporaryDirectory(prefix="swell-launch-") as folder:
         path = place.report or Path(folder) / "report.json"
         agent.environ = {**agent.environ, REPORT_FILE_VARIABLE: str(path)}
@@ -74,10 +75,10 @@ def _place(environ: Mapping[str, str]) -> Place | None:
         raise UsageError(f"the place that the operator gave cannot be read: {error}") from error
 
 
-def _servers(place: Place) -> tuple[str, ...]:
-    """The endpoints of the job's parameter servers, if it has any."""
+def _hosts(place: Place, role: str) -> tuple[str, ...]:
+    """The endpoints of all members of a role, if the job has it."""
     try:
-        return tuple((place.members / "pserver").read_text().split())
+        return tuple((place.members / role).read_text().split())
     except OSError:
         return ()
 

@@ -191,3 +191,38 @@ def test_every_state_is_left() -> None:
             done += story.after(7.0, QUIET, WorkerEnded(1, -9))
             assert done[-1] == JoinGroup(1), (code, max_restarts)
             assert isinstance(story.state, LaunchState)
+
+
+PATIENT = LaunchRules(n_local=2, max_restarts=1, shutdown_s=30.0, change_s=5.0, await_due_s=3.0)
+
+
+def test_workers_wait_for_a_member_that_is_due() -> None:
+    """A start that takes seconds is not begun when the successor of a dead one would break it."""
+    story = Story(PATIENT)
+
+    assert story.after(0.0, Planned(1, THREE, n_due=1), QUIET) == []
+    assert story.after(1.0, Observed(may_go_on=False)) == [JoinGroup(1)]
+    assert story.after(1.1, Planned(2, THREE)) == [StartWorkers(0)]
+
+
+def test_workers_do_not_wait_longer_than_that() -> None:
+    """The member may never come: its node may be gone."""
+    story = Story(PATIENT)
+
+    assert story.after(0.0, Planned(1, THREE, n_due=1), QUIET) == []
+    assert story.after(2.9, QUIET) == []
+    assert story.after(3.0, QUIET) == [StartWorkers(0)]
+    assert story.after(3.1, QUIET) == []
+    assert story.after(9.0, WorkerEnded(0, 0), WorkerEnded(1, 0)) == [FinishTraining(), Exit(0)]
+
+
+@pytest.mark.parametrize(
+    "change", [Observed(is_aborted=True), Observed(is_leaving=True, may_go_on=False)]
+)
+def test_held_back_workers_are_not_signalled(change: Observed) -> None:
+    """There are none yet: the group is joined again at once."""
+    story = Story(PATIENT)
+    story.after(0.0, Planned(1, THREE, n_due=1), QUIET)
+
+    assert story.after(1.0, change) == [JoinGroup(1)]
+    assert story.after(5.0, QUIET) == []

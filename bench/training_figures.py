@@ -1,0 +1,153 @@
+"""The rows of the table about pauses, from the events that `bench training` keeps; it has no `run`.
+
+A row has a bound, which is what the specification of elastic training promises.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from swell.api.meta import Body
+
+Events = Mapping[str, Mapping[str, Sequence[Body]]]
+# Bounds of single events hold while no more than this many processes wait for the two processors.
+LOAD_MAX = 10.0
+CHANGES = ("kill one", "kill the leader", "4 to 2", "2 to 4")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of the table: the median, the worst, and the load at its events."""
+
+    label: str
+    bound_s: float | None
+    values: tuple[float, ...]
+    loads: tuple[float, ...]
+    # Most rows are about the median; those about single events are about the worst.
+    is_worst: bool = False
+
+    @property
+    def measured(self) -> float | None:
+        if not self.values:
+            return None
+        return max(self.values) if self.is_worst else statistics.median(self.values)
+
+    @property
+    def is_met(self) -> bool | None:
+        if self.measured is None or self.bound_s is None:
+            return None
+        return self.measured <= self.bound_s
+
+    @property
+    def load(self) -> str:
+        if not self.loads:
+            return "-"
+        return f"{min(self.loads):.1f}-{max(self.loads):.1f}"
+
+
+def rows(found: Events) -> list[Row]:
+    """All rows, those without a measured event included."""
+    made = [
+        _row(found, "library DDP", "kill one", 0.5),
+        _row(found, "library DDP", "kill the leader", 0.8),
+        _row(found, "library DDP", "4 to 2", 0.3),
+        _row(found, "library DDP", "2 to 4", 0.3),
+        _row(
+            found, "library DDP", "kill one", 1.0, part="join_s", what="full size, after its load"
+        ),
+        _row(found, "library DDP", "2 to 4", 1.0, part="join_s", what="full size, after the load"),
+        _row(found, "library DDP", "kill one", None, part="full_s", what="full size, in all"),
+        _row(found, "library DDP", "preempted whole", 0.0, part="n_redone", what="steps lost"),
+        _row(found, "library DDP", "freeze one", 15.0, is_worst=True),
+        _worst(found, "library DDP", 2.0),
+        _row(found, "library FSDP2", "kill one", 1.0),
+        _row(
+            found,
+            "library FSDP2",
+            "kill one",
+            20.0,
+            part="n_redone",
+            what="steps redone",
+            is_worst=True,
+        ),
+        *(_row(found, "library FSDP2", event, None) for event in CHANGES[1:]),
+        _worst(found, "library FSDP2", 3.0),
+    ]
+    bounds = {
+        "launcher warm": 1.5,
+        "launcher cold": 10.0,
+        "launcher JAX": 3.0,
+        "launcher Paddle": 3.0,
+        "torchrun with backend swell": 15.0,
+        "torchrun": 30.0,
+    }
+    for way, bound_s in bounds.items():
+        made += [_row(found, way, event, bound_s) for event in CHANGES]
+    made.append(_crashes(found, "torchrun"))
+    return made
+
+
+def table(found: Events) -> str:
+    """The rows as text."""
+    head = ("event", "bound", "median", "worst", "n", "load", "")
+    lines = [head, *(_cells(row) for row in rows(found))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    shown = []
+    for line in lines:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        shown.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(shown)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    bound = "-" if row.bound_s is None else f"{row.bound_s:g}"
+    if not row.values:
+        return (row.label, bound, "-", "-", "0", "-", "not measured")
+    median = f"{statistics.median(row.values):.2f}"
+    verdict = {True: "met", False: "MISSED", None: ""}[row.is_met]
+    worst = f"{max(row.values):.2f}"
+    return (row.label, bound, median, worst, str(len(row.values)), row.load, verdict)
+
+
+def _row(
+    found: Events,
+    way: str,
+    event: str,
+    bound_s: float | None,
+    *,
+    part: str = "pause_s",
+    what: str = "pause, s",
+    is_worst: bool = False,
+) -> Row:
+    events = found.get(way, {}).get(event, [])
+    values = tuple(float(one[part]) for one in events if one[part] is not None)
+    loads = tuple(float(one["load"]) for one in events)
+    return Row(f"{way}, {event}: {what}", bound_s, values, loads, is_worst)
+
+
+def _worst(found: Events, way: str, bound_s: float) -> Row:
+    """The worst single pause of a way, joins of successors included, under a moderate load."""
+    kept = [
+        one
+        for event in CHANGES
+        for one in found.get(way, {}).get(event, [])
+        if one["load"] <= LOAD_MAX
+    ]
+    parts: tuple[Callable[[Body], float | None], ...] = (
+        lambda one: one["pause_s"],
+        lambda one: one["rejoin_pause_s"],
+    )
+    values = tuple(value for one in kept for part in parts if (value := part(one)) is not None)
+    loads = tuple(float(one["load"]) for one in kept)
+    label = f"{way}, worst of all events at load {LOAD_MAX:g} or less: pause, s"
+    return Row(label, bound_s, values, loads, is_worst=True)
+
+
+def _crashes(found: Events, way: str) -> Row:
+    events = [one for event in CHANGES for one in found.get(way, {}).get(event, [])]
+    values = tuple(float(one["n_crashed"]) for one in events)
+    loads = tuple(float(one["load"]) for one in events)
+    return Row(f"{way}: agents that crashed beside the killed one", 0.0, values, loads, True)
