@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from swell.api.meta import Body
+from tests.e2e.launch.programs import library_path
 from tests.e2e.up.machine import Machine
 
 ROOT = Path(__file__).parents[1]
@@ -115,7 +116,7 @@ class TrainingStage:
         variables = {
             "PIDS": str(self._pids),
             "FACTS": str(self.facts_folder),
-            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            "PYTHONPATH": f"{library_path(self.folder)['PYTHONPATH']}:{ROOT}",
             "OMP_NUM_THREADS": "1",
             **self.way.variables,
         }

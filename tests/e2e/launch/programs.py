@@ -7,6 +7,7 @@ below `$FACTS`.
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -96,3 +97,15 @@ def interpreter(path: Path) -> str:
     """An interpreter with a framework. A test without one fails, and says how to get it."""
     assert path.exists(), f"{path} is missing: `make e2e` installs it"
     return str(path)
+
+
+def library_path(folder: Path) -> dict[str, str]:
+    """PYTHONPATH of this tree, with the entry points that an installed package has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    info = folder / "site" / "swell-0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: swell\nVersion: 0\n")
+    lines = ["[torchrun.handlers]"]
+    lines += [f"{k} = {v}" for k, v in project["entry-points"]["torchrun.handlers"].items()]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return {"PYTHONPATH": f"{ROOT / 'src'}:{folder / 'site'}"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
+import os
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,26 @@ from tests.e2e.launch.programs import (
     JAX_SUM,
     PADDLE,
     PADDLE_SUM,
-    ROOT,
     TORCH,
     TORCH_DDP,
     interpreter,
+    library_path,
 )
 from tests.e2e.launch.stories import WITHIN_S, pauses, training
 from tests.unit.train.launch.members import LaunchedMembers, swell_launch
 
 pytestmark = pytest.mark.long
+# Whether the process catches SIGTERM, before and after JAX has met others.
+JAX_SIGNALS = """
+import os, pathlib, signal, jax
+def is_caught():
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    mask = next(line.split()[1] for line in lines if line.startswith("SigCgt"))
+    return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
+print(is_caught())
+jax.distributed.initialize(os.environ["ADDRESS"], num_processes=1, process_id=0)
+print(is_caught())
+"""
 # Figures are measured by `python -m bench`; here a pause has to be shorter than a start of the
 # framework on a machine that runs other tests.
 WARM_S_MAX = 15.0
@@ -57,7 +70,7 @@ def test_program_survives_changes(
     script = tmp_path / "train.py"
     script.write_text(program)
     command = swell_launch(*way, str(script), python=interpreter(python))
-    with training(tmp_path, command, library_path(tmp_path, python)) as members:
+    with training(tmp_path, command, library_path(tmp_path)) as members:
         found = pauses(members)
 
         assert all(one.poll() is None for one in members.launchers.values()), members.log()
@@ -71,7 +84,7 @@ def test_torchrun_meets_through_the_members(tmp_path: Path) -> None:
     script.write_text(TORCH_DDP)
     flags = ["--rdzv-backend=swell", "--nnodes=1:4", "--max-restarts=100"]
     command = [interpreter(TORCH), "-m", "torch.distributed.run", *flags, str(script)]
-    with training(tmp_path, command, library_path(tmp_path, TORCH)) as members:
+    with training(tmp_path, command, library_path(tmp_path)) as members:
         found = pauses(members)
 
         assert all(one.poll() is None for one in members.launchers.values()), members.log()
@@ -96,15 +109,15 @@ def test_training_ends(tmp_path: Path) -> None:
     assert steps == list(range(1, 51))
 
 
-def library_path(folder: Path, python: Path) -> dict[str, str]:
-    """PYTHONPATH of this tree, with the entry points that an installed package has."""
-    if python == JAX:
-        return {}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    info = folder / "site" / "swell-0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: swell\nVersion: 0\n")
-    lines = ["[torchrun.handlers]"]
-    lines += [f"{k} = {v}" for k, v in project["entry-points"]["torchrun.handlers"].items()]
-    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    return {"PYTHONPATH": f"{ROOT / 'src'}:{folder / 'site'}"}
+@pytest.mark.parametrize(("service", "is_caught"), [("true", True), ("false", False)])
+def test_jax_catches_sigterm_once_its_processes_have_met(service: str, is_caught: bool) -> None:
+    """So workers of JAX get a shorter grace period at a change; the service can be turned off."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environ = {**os.environ, "JAX_ENABLE_PREEMPTION_SERVICE": service, "ADDRESS": address}
+    environ.pop("PYTHONWARNINGS", None)
+    command = [interpreter(JAX), "-c", JAX_SIGNALS]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    assert ended.stdout.split() == ["False", str(is_caught)], ended.stderr

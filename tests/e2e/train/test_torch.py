@@ -19,6 +19,8 @@ PYTHON = Path(os.environ.get("SWELL_TORCH_PYTHON", ROOT / ".venv" / "torch" / "b
 PROGRAM = [str(PYTHON), "-m", "tests.e2e.train.torch_program"]
 EPOCHS = "10"
 N_STEPS = 10 * 134
+# Four processes load torch at once, beside other tests.
+WITHIN_S = 240.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,17 +49,17 @@ def test_ddp_survives_and_ends_as_if_undisturbed(
 ) -> None:
     """Survivors stay in their process; the weights are those of one process within 1e-5."""
     cluster.begin(4)
-    cluster.wait_for_size(4, within_s=120)
+    cluster.wait_for_size(4, within_s=WITHIN_S)
     killed = cluster.replace(2)
-    cluster.wait_for_size(3, killed)
-    cluster.wait_for_size(4, killed, within_s=120)
+    cluster.wait_for_size(3, killed, WITHIN_S)
+    cluster.wait_for_size(4, killed, within_s=WITHIN_S)
     lost = cluster.replace(cluster.leader())
-    cluster.wait_for_size(3, lost)
-    cluster.wait_for_size(4, lost, within_s=120)
+    cluster.wait_for_size(3, lost, WITHIN_S)
+    cluster.wait_for_size(4, lost, within_s=WITHIN_S)
     shrunk = cluster.resize(2)
-    cluster.wait_for_size(2, shrunk)
+    cluster.wait_for_size(2, shrunk, WITHIN_S)
     grown = cluster.resize(4)
-    cluster.wait_for_size(4, grown, within_s=120)
+    cluster.wait_for_size(4, grown, within_s=WITHIN_S)
 
     assert cluster.wait_for_end(300) == [0, 0, 0, 0]
 
@@ -82,14 +84,16 @@ def test_fsdp_goes_on_from_copies_of_shards(
     cluster.set_variable("WRAP", "fsdp")
     cluster.set_variable("COPY_STEPS", "10")
     cluster.begin(3)
-    cluster.wait(lambda: any(f.get("step", 0) > 20 for f in cluster.facts()), within_s=240)
+    cluster.wait(lambda: any(f.get("step", 0) > 20 for f in cluster.facts()), within_s=WITHIN_S)
     killed = cluster.replace(1)
-    cluster.wait_for_size(2, killed, within_s=60)
+    cluster.wait_for_size(2, killed, within_s=WITHIN_S)
     before = max(f["step"] for f in cluster.facts() if "step" in f and f["at"] < killed)
     again = min(f["step"] for f in cluster.facts(killed) if f.get("size") == 2)
-    cluster.wait(lambda: any(f.get("size") == 3 for f in cluster.facts(killed + 1)), within_s=240)
+    cluster.wait(
+        lambda: any(f.get("size") == 3 for f in cluster.facts(killed + 1)), within_s=WITHIN_S
+    )
     shrunk = cluster.resize(2)
-    cluster.wait_for_size(2, shrunk, within_s=60)
+    cluster.wait_for_size(2, shrunk, within_s=WITHIN_S)
 
     assert cluster.wait_for_end(600)[:2] == [0, 0]
 
@@ -101,13 +105,61 @@ def test_fsdp_goes_on_from_copies_of_shards(
         assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
 
 
+def test_fsdp_survives_its_leader_and_grows(
+    cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """Shards are cut anew for the successor of the leader, for two more members, and for fewer."""
+    cluster.set_variable("WRAP", "fsdp")
+    cluster.begin(2)
+    cluster.wait(lambda: any(f.get("step", 0) > 20 for f in cluster.facts()), WITHIN_S)
+    lost = cluster.replace(cluster.leader())
+    cluster.wait_for_size(1, lost, WITHIN_S)
+    cluster.wait_for_size(2, lost, WITHIN_S)
+    grown = cluster.resize(4)
+    cluster.wait_for_size(4, grown, WITHIN_S)
+    shrunk = cluster.resize(3)
+    cluster.wait_for_size(3, shrunk, WITHIN_S)
+
+    assert cluster.wait_for_end(600)[:3] == [0, 0, 0]
+
+    finals = [fact for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 3
+    for fact in finals:
+        assert fact["steps"] == N_STEPS
+        assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
+
+
+def test_fsdp_goes_back_to_its_checkpoint_after_too_many_losses(
+    cluster: TrainingCluster, undisturbed: np.ndarray, tmp_path: Path
+) -> None:
+    """Two of three die at once, and one shard with all its copies: no step is lost for good."""
+    cluster.set_variable("WRAP", "fsdp")
+    cluster.set_variable("CHECKPOINT", str(tmp_path / "checkpoint"))
+    cluster.set_variable("SAVE_EVERY", "1")
+    cluster.begin(3)
+    cluster.wait(lambda: any(f.get("step", 0) > 150 for f in cluster.facts()), WITHIN_S)
+    lost = cluster.replace(1, 2)
+    cluster.wait(lambda: any("step" in f for f in cluster.facts(lost + 0.5)), WITHIN_S)
+    before = max(f["step"] for f in cluster.facts() if "step" in f and f["at"] < lost)
+    again = min(f["step"] for f in cluster.facts(lost + 0.5) if "step" in f)
+
+    assert cluster.wait_for_end(600) == [0, 0, 0]
+
+    assert 1 < again <= before + 1
+    finals = [fact for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 3
+    for fact in finals:
+        assert fact["steps"] == N_STEPS
+        assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
+
+
 def test_whole_job_preempted_loses_no_step(
     cluster: TrainingCluster, undisturbed: np.ndarray, tmp_path: Path
 ) -> None:
     """All members save together when they are told to go; the next ones go on from there."""
     cluster.set_variable("CHECKPOINT", str(tmp_path / "checkpoint"))
     cluster.begin(2)
-    cluster.wait(lambda: any(f.get("step", 0) > 50 for f in cluster.facts()), within_s=120)
+    cluster.wait(lambda: any(f.get("step", 0) > 50 for f in cluster.facts()), within_s=WITHIN_S)
     for process in cluster.processes.values():
         process.terminate()
     assert cluster.wait_for_end() == [143, 143]

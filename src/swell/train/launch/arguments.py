@@ -24,8 +24,8 @@ SHUTDOWN_S = 30.0
 # A change of the group is a pause for all members: a worker that takes longer than this to save
 # is killed, and goes on from the checkpoint before.
 CHANGE_S = 5.0
-# JAX catches SIGTERM for its own notice of preemptions, and its processes do not end by it: of most
-# scripts the grace period would be all waiting.
+# From `jax.distributed.initialize` on, JAX catches SIGTERM for its own notice of preemptions, and
+# its processes do not end by it: of most scripts the grace period would be all waiting.
 JAX_CHANGE_S = 1.0
 _MEET = "the members of the job agree on a meeting point among themselves"
 _NO_EFFECT = {
