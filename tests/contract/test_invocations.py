@@ -194,6 +194,10 @@ run --print --queue q --priority p --label a=b -- true | 0 | queue: q
 run --print --min 1 --max 4 --cpu 1 --memory 1Gi --gpu 1 -- true | 0 | edlPolicy: Auto
 run --print --env A=1 --workdir /tmp --clean-env -- true | 0 | workingDir: /tmp
 run --print --restart 3 --time-limit 2h --framework pytorch --image x -- true | 0 | timeLimit: 7200
+run --print --nproc-per-node 4 -- python train.py | 0 | swell.train.launch
+run --print --checkpoints /ckpt -- true | 0 | hostPath
+run --print --checkpoints disk:/ckpt -- true | 0 | claimName: disk
+run --nproc-per-node none -- true | 2 | takes a number
 run --print --name two --env-file /dev/null -- true | 0 | name: two
 run --env NOT_SET_ANYWHERE -- true | 2 | not a variable
 run --label x -- true | 2 | is no pair
@@ -205,6 +209,9 @@ run train.py --lr 1 | 2 | put -- before the command
 run --min 3 --max 2 -- true | 2 | lower --min
 attach nobody | 1 | no job nobody
 replace -f {file} | 0 | aitrainingjob/fit replaced
+stop nobody | 1 | no job nobody
+stop fit --as Timeout | 2 | 'Timeout' is not one of
+stop | 2 | Missing argument
 fail nobody | 1 | no job nobody
 preempt nobody --reason x | 1 | no job nobody
 fail fit --reason enough | 0 | aitrainingjob/fit failed
@@ -262,7 +269,7 @@ def test_every_line_of_the_script(swell: Swell) -> None:
 
 NAMESPACED = frozenset(
     {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
-    | {"explain", "scale", "fail", "preempt", "top", "attach"}
+    | {"explain", "scale", "fail", "preempt", "stop", "top", "attach"}
 )
 
 

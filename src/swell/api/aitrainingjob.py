@@ -14,6 +14,9 @@ from swell.api.scheduling import NetworkTopology
 from swell.api.training import TrainingStatus
 
 API_GROUP = "elasticdeeplearning.ai"
+# On a job of either kind: somebody has stopped it; the value is the message. It ends as Failed,
+# or as the annotation of another ending says that stands beside it.
+STOPPED_ANNOTATION = f"{API_GROUP}/stopped"
 
 
 class AITrainingJobPhase(Enum):

@@ -27,6 +27,8 @@ INSTANCE_VARIABLE = "TRAININGJOB_INSTANCE"
 # it is derived: the hexadecimal HMAC-SHA-256 of the label, by the job's secret.
 REPORT_PATH = "/report"
 REPORT_TOKEN_LABEL = b"swell report"
+# The folder of checkpoints that `swell run --checkpoints` names.
+CHECKPOINTS_VARIABLE = "SWELL_CHECKPOINTS"
 # The volume with that file, and the annotation by which Swell's node agent hands its content on.
 REPORT_VOLUME = "swell-report"
 REPORT_FILE = "report.json"

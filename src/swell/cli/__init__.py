@@ -20,7 +20,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `output`: tables, JSON and YAML on stdout.
 - `about`: `version` and `completion`.
 - `objects`: `get`, `describe`, `delete`, `apply`, `wait` and others, for objects of any kind.
-- `jobs`: `run`, `launch`, `logs`, `fail`, `preempt` and `scale`.
+- `jobs`: `run`, `launch`, `logs`, `stop` and `scale`.
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.
 - `plan`: `plan`, decisions over objects in files.

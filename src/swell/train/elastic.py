@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from swell.api.injection import CHECKPOINTS_VARIABLE
 from swell.train.backends.framework import ModelFramework, framework_of
 from swell.train.checkpoints.folder import CheckpointFolder
 from swell.train.checkpoints.saver import Saver, seconds_of
@@ -76,7 +77,8 @@ class Elastic:
             redundancy=(redundancy, redundancy_steps),
         )
         self._saver: Saver | None = None
-        if checkpoint is not None:
+        checkpoint = checkpoint or os.environ.get(CHECKPOINTS_VARIABLE)
+        if checkpoint:
             folder = CheckpointFolder(Path(checkpoint), keep=keep, warn=_warn)
             every_s = seconds_of(save_every)
             self._saver = Saver(folder, self._framework.codec, every_s=every_s, warn=_warn)

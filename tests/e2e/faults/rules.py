@@ -15,6 +15,7 @@ from tests.e2e.faults.proxy import Write
 from tests.e2e.faults.recorder import Happening
 
 _FINAL = frozenset(phase.value for phase in FINAL_PHASES)
+_ASKED_FOR = frozenset({"EndedByAnnotation", "Stopped"})
 _BY_POLICY = frozenset({AITrainingJobPhase.SUCCEED.value, AITrainingJobPhase.FAILED.value})
 
 
@@ -119,7 +120,7 @@ def _of_delete(course: Course, one: Happening) -> Iterator[str]:
     ending = status.get("ending")
     if ending or status.get("phase") in _FINAL:
         by_policy = (ending or status).get("phase") in _BY_POLICY
-        if policy == "None" and by_policy and (ending or {}).get("reason") != "EndedByAnnotation":
+        if policy == "None" and by_policy and (ending or {}).get("reason") not in _ASKED_FOR:
             yield f"O7 pod {one.name} was deleted against the clean policy"
         return
     role, index = labels["PodRole"], int(labels["TrainingJobReplicaIndex"])

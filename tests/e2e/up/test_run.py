@@ -13,6 +13,7 @@ import yaml
 
 from swell.api.meta import Body
 from swell.cluster.home import lock_holder
+from tests.contract.terminal import on_terminal
 from tests.e2e.up.machine import Machine
 
 
@@ -70,21 +71,55 @@ def test_run_tells_a_preemption(running: Machine) -> None:
     """A preempted job ends the command with 75."""
     with running.begin("run", "--name", "yields", "--", "sleep", "60") as run:
         _wait_for_line(run.stderr, "Running")
-        running.swell("preempt", "yields")
+        running.swell("stop", "yields", "--as", "Preempted")
         assert run.wait(30) == 75
 
 
-def test_run_interrupted_deletes_the_job(running: Machine) -> None:
-    """After Ctrl-C the job is gone, with all it had, and the command ends with 130."""
+def test_run_interrupted_leaves_the_job_alone(running: Machine) -> None:
+    """Without a terminal Ctrl-C detaches; swell stop ends the job and keeps record and logs."""
     script = "trap 'echo bye; exit' TERM; echo hi; while true; do sleep 0.1; done"
     with running.begin("run", "--name", "stopped", "--", "sh", "-c", script) as run:
         _wait_for_line(run.stdout, "hi")
         run.send_signal(signal.SIGINT)
-        out, _ = run.communicate(timeout=30)
-        assert run.returncode == 130
-    running.swell("get", "aitj", "stopped", expect=1)
+        run.communicate(timeout=30)
+        assert run.returncode == 0
+    assert running.phase("stopped") == "Running"
+    running.swell("stop", "stopped", "--reason", "enough")
+    running.until_phase("stopped", "Failed")
+    status = running.job("stopped")["status"]
 
-    assert "[trainer-0] bye" in out
+    assert (status["reason"], status["message"]) == ("Stopped", "enough")
+    assert running.swell("logs", "stopped").stdout == "[trainer-0] hi\n[trainer-0] bye\n"
+
+
+def test_run_stopped_on_a_terminal_ends_with_130(running: Machine) -> None:
+    """Ctrl-C, then s: the last output is printed, the job has failed, and its logs are kept."""
+    script = "trap 'echo bye; exit' TERM; echo hi; while true; do sleep 0.1; done"
+    command = ("run", "--name", "asked", "--", "sh", "-c", script)
+    with on_terminal(*command, environ=running.environment) as terminal:
+        terminal.until("[trainer-0] hi")
+        terminal.type("\x03")
+        terminal.until("continue?")
+        terminal.type("s")
+        assert terminal.ends() == 130
+
+    assert "[trainer-0] bye" in terminal.seen
+    assert running.job("asked")["status"]["reason"] == "Stopped"
+    assert "bye" in running.swell("logs", "asked").stdout
+
+
+def test_run_gives_a_folder_for_checkpoints_and_workers(running: Machine) -> None:
+    """Two workers of a pod write to the folder that the variable names, outside of the pod."""
+    (running.folder / "save.py").write_text(
+        "import os, pathlib\n"
+        "folder = pathlib.Path(os.environ['SWELL_CHECKPOINTS'])\n"
+        "(folder / os.environ['RANK']).write_text('saved')\n"
+    )
+    folder = running.folder / "ckpt"
+    flags = ("--checkpoints", str(folder), "--nproc-per-node", "2", "--name", "saves")
+    running.swell("run", *flags, "--", "python", "save.py")
+
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1"]
 
 
 def test_run_does_not_wait_for_a_job_that_cannot_start(running: Machine) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, CleanPodPolicy
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
-from swell.operator.aitrainingjob.phases import JobReason
+from swell.operator.aitrainingjob.endings import ASKED_FOR
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import ENDED, owned, owner_of, pods_in
 from swell.sim.world import SimulatedWorld
@@ -86,5 +86,5 @@ def keeps_all(job: AITrainingJob) -> bool:
 
 def _may_keep(job: AITrainingJob) -> bool:
     by_itself = job.status.phase in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
-    annotated = job.status.ending and job.status.ending.reason == JobReason.ANNOTATED.value
+    annotated = job.status.ending and job.status.ending.reason in ASKED_FOR
     return by_itself and not annotated

@@ -19,6 +19,7 @@ from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.endings import ASKED_FOR
 from swell.operator.aitrainingjob.phases import TRANSITIONS, JobReason
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import covers
@@ -256,7 +257,7 @@ def _goes_at_end(job: AITrainingJob, pod: Pod) -> bool:
         return False
     if (
         end.phase not in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
-        or end.reason == JobReason.ANNOTATED.value
+        or end.reason in ASKED_FOR
     ):
         return True
     if policy is CleanPodPolicy.RUNNING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
@@ -372,16 +373,17 @@ class AddressesAreWhole:
 
 @dataclass
 class CleanedUp:
-    """A job that is over has no group; with autoclean it has no pods, and says so."""
+    """A job that is over has no group; with autoclean, or stopped, no pods, and says so."""
 
     world: SimulatedWorld
     name: str = "cleaned up"
 
     def missing(self) -> Iterator[str]:
-        cleans = self.world.subject.name == "trainingjob"
         for job in jobs_in(self.world):
             if job.status.phase not in FINAL_PHASES:
                 continue
+            is_stopped = STOPPED_ANNOTATION in job.metadata.annotations
+            cleans = self.world.subject.name == "trainingjob" or is_stopped
             for what, _ in owned_in(self.world, job.metadata.uid):
                 if what.startswith(str(POD_GROUPS)):
                     yield f"{what} is still there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
@@ -130,6 +131,19 @@ async def time_out(world: SimulatedWorld) -> None:
     await user.submit("bee", size=(1, 1), annotations={"walltime": 900}, is_nccl=True)
 
 
+async def stop(world: SimulatedWorld) -> None:
+    """Jobs that would run for long are stopped: before they begin, as they start, and later."""
+    user = user_in(world)
+    await user.submit("ant", fault_tolerant=True, runs_s=5000)
+    await user.annotate("ant", STOPPED_ANNOTATION, "enough")
+    await user.submit("bee", size=(1, 1), runs_s=5000)
+    await user.submit("cat", is_nccl=True, runs_s=5000)
+    await user.wait("bee", up_to_s=4)
+    await user.annotate("bee", STOPPED_ANNOTATION, "")
+    await user.until_running("cat", 2, within_s=60)
+    await user.annotate("cat", STOPPED_ANNOTATION, "enough")
+
+
 async def delete(world: SimulatedWorld) -> None:
     """Jobs are deleted as they start, run, scale, and after they have ended."""
     user = user_in(world)
@@ -182,6 +196,7 @@ SCENARIOS = (
     Scenario("index", index, disturbances=ROUGH_RATES),
     Scenario("scale", scale, disturbances=ROUGH_RATES),
     Scenario("time out", time_out, disturbances=JUMPY_RATES),
+    Scenario("stop", stop, disturbances=ROUGH_RATES),
     Scenario("delete", delete, disturbances=ROUGH_RATES),
     Scenario("recreate", recreate, disturbances=ROUGH_RATES),
 )
@@ -190,4 +205,5 @@ KEPT_SCENARIOS = (
     Scenario("adopt", adopt, disturbances=RATES, steady=True),
     Scenario("finish", finish, disturbances=RATES, steady=True),
     Scenario("fail", fail, disturbances=RATES, steady=True),
+    Scenario("stop", stop, disturbances=RATES, steady=True),
 )

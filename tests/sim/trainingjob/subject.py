@@ -66,6 +66,7 @@ class Flaw(Flag):
     ADOPT_ALWAYS = auto()  # what the original controller left is collected without being asked
     ADOPT_OWNED = auto()  # its labels are enough, whoever owns the object
     ONE_QUEUE = auto()  # every group is in the default queue
+    KEEPS_STOPPED = auto()  # a stopped job has ended, and its pods go on
 
 
 PLANTED: Mapping[str, Flaw] = {
@@ -85,6 +86,7 @@ PLANTED: Mapping[str, Flaw] = {
 }
 PLANTED_IN_KEPT: Mapping[str, Flaw] = {
     "trainingjob collects unasked": Flaw.ADOPT_ALWAYS,
+    "trainingjob keeps what is stopped": Flaw.KEEPS_STOPPED,
 }
 
 # Bugs that only one scenario is likely to show.
@@ -94,6 +96,7 @@ FOCUS: Mapping[str, str] = {
     "trainingjob collects what others own": "adopt",
     "trainingjob collects unasked": "adopt",
     "trainingjob ignores the queue": "adopt",
+    "trainingjob keeps what is stopped": "stop",
 }
 
 
@@ -264,6 +267,7 @@ def _one_queue(_: TrainingJobSnapshot, plan: Plan) -> Plan:
 
 _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.TRUSTS_EMPTY: (decide_module, "recovered", lambda world, _: world),
+    Flaw.KEEPS_STOPPED: (decide_module, "is_stopped", lambda _: False),
     Flaw.FORGETS_END: (recovery, "read_mark", lambda *_: None),
 }
 _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {

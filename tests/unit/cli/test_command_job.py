@@ -88,6 +88,55 @@ def test_job_that_may_grow_is_elastic_in_fact() -> None:
     assert warnings_about(job, ClusterFacts()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "becomes"),
+    [
+        ("python train.py --lr 1", "python -m swell.train.launch F train.py --lr 1"),
+        ("python -u train.py", "python -m swell.train.launch F train.py"),
+        ("/venv/bin/python3.12 -m t", "/venv/bin/python3.12 -m swell.train.launch F -m t"),
+        ("torchrun train.py", "torchrun F train.py"),
+        ("swell launch --cold t.py", "swell launch F --cold t.py"),
+        ("./train.sh 1", "python -m swell.train.launch F --no-python ./train.sh 1"),
+    ],
+)
+def test_several_workers_are_started_by_a_launcher(command: str, becomes: str) -> None:
+    """Its own flag is given to a launcher, and other programs are handed to ours."""
+    asked = CommandOptions(nproc_per_node="4")
+    job = command_job("fit", command.split(), asked, {}).body
+
+    flag = ["--nproc-per-node", "4"]
+    at = becomes.split().index("F")
+    words = becomes.split()
+    assert container_of(job)["command"] == [*words[:at], *flag, *words[at + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("command", "workers"), [("python train.py", "0"), ("python -c x", "2"), ("python", "2")]
+)
+def test_workers_that_cannot_be_started_are_a_mistake_of_usage(command: str, workers: str) -> None:
+    """Neither none of them, nor workers of a program that is no script."""
+    with pytest.raises(CommandError) as refused:
+        command_job("fit", command.split(), CommandOptions(nproc_per_node=workers), {})
+
+    assert (refused.value.exit_code, "--nproc-per-node" in str(refused.value)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "folder", "source"),
+    [
+        ("/ckpt/a", "/ckpt/a", {"hostPath": {"path": "/ckpt/a", "type": "DirectoryOrCreate"}}),
+        ("disk:/ckpt", "/ckpt", {"persistentVolumeClaim": {"claimName": "disk"}}),
+    ],
+)
+def test_checkpoints_are_mounted_and_named(place: str, folder: str, source: Body) -> None:
+    """The folder is a volume of every pod, beside that of the members, and a variable names it."""
+    job = made(CommandOptions(least=1, most=2, checkpoints=place))
+
+    assert role_of(job)["template"]["spec"]["volumes"][1] == {"name": "checkpoints", **source}
+    assert container_of(job)["volumeMounts"][1]["mountPath"] == folder
+    assert variables_of(job) == {"SWELL_CHECKPOINTS": folder}
+
+
 def test_variables_come_from_flags_and_a_file(tmp_path: Path) -> None:
     """A bare name is the caller's; flags outweigh the file."""
     file = tmp_path / "env"

@@ -210,7 +210,7 @@ class Scene:
         return self.goes(*gone)
 
     def annotate(self, key: str, text: str) -> Scene:
-        meta = replace(self.job.metadata, annotations={key: text})
+        meta = replace(self.job.metadata, annotations={**self.job.metadata.annotations, key: text})
         self.job = replace(self.job, metadata=meta)
         return self
 

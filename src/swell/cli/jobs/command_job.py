@@ -22,6 +22,7 @@ from swell.api.manifest import Document, read
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
+from swell.cli.jobs.launching import add_checkpoints, launched
 from swell.cli.manifests import problems_in, refuse_problems
 from swell.cli.options import seconds_of
 
@@ -72,6 +73,12 @@ class CommandOptions:
     clean_env: Annotated[
         bool, typer.Option("--clean-env", help="Without PATH and environment of the caller.")
     ] = False
+    nproc_per_node: Annotated[
+        str, _flag("--nproc-per-node", "Workers of each pod: a number, gpu, cpu or auto.", "N")
+    ] = ""
+    checkpoints: Annotated[
+        str, _flag("--checkpoints", "Folder of all pods, or CLAIM:DIR.", "DIR")
+    ] = ""
     workdir: Annotated[str, _flag("--workdir", "Working directory; the caller's.", "DIR")] = ""
 
     @property
@@ -87,6 +94,8 @@ def command_job(
     if not command:
         hint = "for example: swell run -- python train.py"
         raise CommandError("there is no command after --", hint, USAGE)
+    if asked.nproc_per_node:
+        command = launched(command, asked.nproc_per_node)
     options.check_amounts(cpu=asked.cpu, memory=asked.memory, gpu=asked.gpu)
     name = name or f"run-{_suffix()}"
     spec: Body = {"replicaSpecs": {ROLE: _role(name, command, asked, environ)}}
@@ -154,6 +163,8 @@ def _role(
         container["volumeMounts"] = [{"name": "members", "mountPath": MEMBERS_FOLDER}]
         container["ports"] = [{"name": PORT_NAME, "containerPort": PORT}]
         role |= {"restartPolicy": "OnNodeFail", "restartScope": "Pod"}
+    if asked.checkpoints:
+        add_checkpoints(pod, asked.checkpoints)
     if asked.restart is not None:
         role |= {"restartPolicy": "OnFailure", "restartLimit": asked.restart}
     return role

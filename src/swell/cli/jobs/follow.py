@@ -31,12 +31,17 @@ Print = Callable[[Iterable[LogLine]], None]
 
 @dataclass(slots=True)
 class JobFollower:
-    """Follows one job. `report` is called with a sentence when the job's state changes."""
+    """Follows one job. `report` is called with a sentence when the job's state changes.
+
+    `check_interrupt` is called where following can be broken off and taken up again without a
+    loss; it does so by raising.
+    """
 
     connection: ClusterConnection
     job: FoundJob
     logs: JobLogs
     report: Callable[[str], None]
+    check_interrupt: Callable[[], None] = lambda: None
     _reported: str = ""
     _silent_since: float | None = None
 
@@ -52,13 +57,6 @@ class JobFollower:
                 self._report_progress(job)
                 show(self._new_lines())
 
-    def until_gone(self, show: Print) -> None:
-        """Stay until the object is deleted, in whatever phase it is."""
-        with self._watched() as jobs:
-            while self._poll(jobs) is not None:
-                show(self._new_lines())
-        show(self.logs.last_lines())
-
     def _watched(self) -> WatchedObjects[Body]:
         key = self.job.key
         selection = Selection(key.namespace, fields=f"metadata.name={key.name}")
@@ -71,6 +69,7 @@ class JobFollower:
         While the server does not answer nothing is concluded: this waits for it, for a while.
         """
         while True:
+            self.check_interrupt()
             try:
                 jobs.poll(POLL_S)
             except UnreachableError:

@@ -27,7 +27,14 @@ from swell.cli.connection import (
 from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
 from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job
 from swell.cli.jobs.follow import JobFollower, print_prefixed
+from swell.cli.jobs.interrupting import (
+    FollowingInterruptedError,
+    InterruptAnswer,
+    InterruptNote,
+    ask_after_interrupt,
+)
 from swell.cli.jobs.logs import logs_of
+from swell.cli.jobs.stopping import StopPhase, stop_job
 from swell.cli.jobs.submission import Strict, warn
 from swell.cli.manifests import read_valid
 from swell.cli.objects.apply import apply_one, resolve
@@ -115,7 +122,7 @@ def run(
             message = f"{created.key.name} cannot start on this cluster as it is"
             raise CommandError(message, f"{hint} a change: --wait-forever", CANNOT_START)
         else:
-            raise typer.Exit(_follow(created, connection, owns=True))
+            raise typer.Exit(_follow(created, connection))
 
 
 @option_groups
@@ -125,10 +132,10 @@ def attach(
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
-    """Follow a job that was submitted, and end as it ends; Ctrl-C leaves it alone."""
+    """Follow a job that was submitted, and end as it ends; Ctrl-C detaches."""
     with connected(cluster) as connection:
         found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
-        raise typer.Exit(_follow(found, connection, owns=False))
+        raise typer.Exit(_follow(found, connection))
 
 
 def _manifest_of(arguments: list[str]) -> str | None:
@@ -201,10 +208,10 @@ def _delete_finished(found: FoundJob, connection: ClusterConnection) -> None:
     wait_until_gone(found.resource, found.body, connection)
 
 
-def _follow(job: FoundJob, connection: ClusterConnection, *, owns: bool) -> int:
+def _follow(job: FoundJob, connection: ClusterConnection) -> int:
     """Follow a job to its end and return the exit code that stands for its final phase.
 
-    Ctrl-C deletes a job that this command owns, and leaves another one alone.
+    Ctrl-C detaches, which is no failure, or stops the job.
     """
     name, started = job.key.name, time.monotonic()
 
@@ -213,21 +220,49 @@ def _follow(job: FoundJob, connection: ClusterConnection, *, owns: bool) -> int:
         sys.stderr.write(f"{name}: {text}\n")
         sys.stderr.flush()
 
-    follower = JobFollower(connection, job, logs_of(connection, job), report)
-    try:
-        ended = follower.to_the_end(print_prefixed)
-    except KeyboardInterrupt:
-        if not owns:
-            report(f"detached, it goes on; again: swell attach {name}")
-            return 0
-        report("deleting it (once more Ctrl-C to leave at once)")
-        delete_one(job.resource, job.body, connection)
-        follower.until_gone(print_prefixed)
-        report("gone")
-        return INTERRUPTED
+    with InterruptNote() as note:
+        logs = logs_of(connection, job)
+        follower = JobFollower(connection, job, logs, report, note.raise_if_noted)
+        ended, is_stopped = _to_the_end(follower)
     if ended is None:
         report("deleted by somebody else")
         return 1
+    if not ended.has_ended and is_stopped:
+        report("left, while it ends")
+        return INTERRUPTED
+    if not ended.has_ended:
+        report(f"detached, it goes on; again: swell attach {name}; end it: swell stop {name}")
+        return 0
     took = f"{ended.phase} after {time.monotonic() - started:.1f} s"
     report(f"{took}: {ended.message}" if ended.message else took)
-    return EXIT_CODES[ended.phase]
+    return INTERRUPTED if is_stopped else EXIT_CODES[ended.phase]
+
+
+def _to_the_end(follower: JobFollower) -> tuple[FoundJob | None, bool]:
+    """Follow a job through every Ctrl-C, and return how it was left, and whether it was stopped.
+
+    A job that is left alone has not ended, and one that was deleted is None.
+    """
+    is_stopped = False
+    while True:
+        try:
+            return follower.to_the_end(print_prefixed), is_stopped
+        except FollowingInterruptedError:
+            # Whoever has asked to stop it does not want to wait any longer.
+            answer = InterruptAnswer.DETACH if is_stopped else ask_after_interrupt()
+        except KeyboardInterrupt:  # pressed twice at once
+            answer = InterruptAnswer.DETACH
+        if answer is InterruptAnswer.DETACH:
+            return follower.job, is_stopped
+        if answer is InterruptAnswer.STOP:
+            is_stopped = _stop(follower)
+
+
+def _stop(follower: JobFollower) -> bool:
+    """Stop the job that is followed; False if it has ended or gone before that."""
+    job = try_read(follower.connection, follower.job.resource, follower.job.key)
+    if job is None or job.uid != follower.job.uid or job.has_ended:
+        return False
+    stop_job(follower.connection, job, StopPhase.FAILED, "stopped by Ctrl-C in swell run")
+    follower.report("stopping it (once more Ctrl-C to leave at once)")
+    return True

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import (
+    STOPPED_ANNOTATION,
     AITrainingJobStatus,
     CleanPodPolicy,
     Ending,
     JobEndPolicy,
     RoleEndPolicy,
 )
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.pod import PodPhase
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob.causes import Cause, CauseKind
@@ -30,6 +31,8 @@ ANNOTATIONS: Mapping[str, Phase] = {
     "nodefailed": Phase.NODE_FAIL,
     "preempted": Phase.PREEMPTED,
 }
+# The reasons of endings that somebody asked for: such a job keeps no pods, whatever its policy.
+ASKED_FOR = frozenset({JobReason.ANNOTATED.value, JobReason.STOPPED.value})
 # More causes than this are counted in the message and not described.
 _CAUSES_SHOWN_MAX = 3
 
@@ -76,7 +79,7 @@ def time_limit_at(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) 
 def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) -> bool:
     """Whether a pod is deleted when the job ends. Only a job that ended by itself keeps pods."""
     by_itself = ending.phase in {Phase.SUCCEED, Phase.FAILED}
-    if not by_itself or ending.reason == JobReason.ANNOTATED.value:
+    if not by_itself or ending.reason in ASKED_FOR:
         return True
     match policy:
         case CleanPodPolicy.ALL:
@@ -108,11 +111,14 @@ def _completion(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) ->
 
 
 def _annotation(snapshot: AITrainingJobSnapshot) -> _End | None:
-    for name, value in sorted(snapshot.job.metadata.annotations.items()):
+    annotations = snapshot.job.metadata.annotations
+    stopped = annotations.get(STOPPED_ANNOTATION)
+    reason = JobReason.ANNOTATED if stopped is None else JobReason.STOPPED
+    for name, value in sorted(annotations.items()):
         phase = ANNOTATIONS.get(name.lower())
         if phase is not None:
-            return phase, JobReason.ANNOTATED, value or f"annotation {name}"
-    return None
+            return phase, reason, value or f"annotation {name}"
+    return None if stopped is None else (Phase.FAILED, reason, stopped or "stopped")
 
 
 def _failure(

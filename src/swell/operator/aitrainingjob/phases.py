@@ -87,6 +87,7 @@ class JobReason(Enum):
     CREATION_FAILED = "ContainerCreationFailed"
     TIME_LIMIT = "TimeLimitExceeded"
     ANNOTATED = "EndedByAnnotation"
+    STOPPED = "Stopped"
     INVALID = "InvalidSpec"
     # Why pods are restarted, beside the above.
     POD_FAILED = "PodFailed"
@@ -109,6 +110,7 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.CREATION_FAILED: "a container cannot be created",
     JobReason.TIME_LIMIT: "the job ran for longer than its timeLimit",
     JobReason.ANNOTATED: "somebody ended the job by an annotation",
+    JobReason.STOPPED: "somebody stopped the job",
     JobReason.INVALID: "the spec breaks rules; all of them are in the message",
     JobReason.POD_FAILED: "a container of the pod failed",
     JobReason.POD_GONE: "the pod was deleted, evicted or preempted by somebody else",

@@ -24,7 +24,12 @@ from swell.operator.trainingjob.cleanup import (
     mark_as_ended,
     release,
 )
-from swell.operator.trainingjob.endings import TrainingJobEnding, get_status, wall_time_at
+from swell.operator.trainingjob.endings import (
+    TrainingJobEnding,
+    get_status,
+    is_stopped,
+    wall_time_at,
+)
 from swell.operator.trainingjob.phases import living_phase
 from swell.operator.trainingjob.pods import command_problems, trace_labels_of_pods
 from swell.operator.trainingjob.recovery import recovered
@@ -56,6 +61,9 @@ def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     problems = (*snapshot.problems, *command_problems(spec))
     if problems:
         return _end(snapshot, status, TrainingJobEnding(Phase.FAILED, "; ".join(problems)), now)
+    # Stopped before it began: nothing is created for it.
+    if is_stopped(snapshot) and (ending := get_status(snapshot, status, now)) is not None:
+        return _end(snapshot, status, ending, now)
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
     return _continue(snapshot, status, Phase.CREATING, now)
@@ -64,14 +72,15 @@ def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
 def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     """The plan for a job that is over.
 
-    The phase never changes. The group is deleted; with `autoclean` the pods are deleted too, and
-    then `released` is recorded, after which nothing is left to do.
+    The phase never changes. The group is deleted; with `autoclean`, or if somebody has stopped the
+    job, the pods are deleted too, and then `released` is recorded: nothing is left to do.
     """
     if snapshot.job.status.released:
         return NOTHING
     status = replace(snapshot.job.status, observed_generation=snapshot.job.metadata.generation)
     steps: list[Step] = delete_group(snapshot)
-    if snapshot.settings.autoclean:
+    gives_back = snapshot.settings.autoclean or is_stopped(snapshot)
+    if gives_back:
         released = release(snapshot)
         # Trainers that are released no longer prove how the job ended.
         steps += mark_as_ended(snapshot, status) if released.steps else []
@@ -79,7 +88,7 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         status = replace(status, released=released.is_done and snapshot.group is None)
     return Plan(
         (*update_status(snapshot, status), *events(snapshot, status), *steps),
-        wake_at=fence_deadline_of(snapshot, now) if snapshot.settings.autoclean else None,
+        wake_at=fence_deadline_of(snapshot, now) if gives_back else None,
         # That nothing is left must be confirmed by a consistent read: nothing looks again.
         needs_consistent_read=status.released,
     )

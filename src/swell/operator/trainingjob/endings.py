@@ -1,10 +1,14 @@
-"""Whether a TrainingJob ends now, how, and why: by its trainers, its pservers, or its wall time."""
+"""Whether a TrainingJob ends now, how, and why.
+
+A job ends by its trainers, its pservers, its wall time, or because somebody stops it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.pod import ContainerStatus, Pod, PodPhase
 from swell.api.times import has_passed, parse_time
 from swell.api.trainingjob import TrainingJobPhase as Phase
@@ -37,7 +41,17 @@ def get_status(
     snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
 ) -> TrainingJobEnding | None:
     """The ending of the job, if it ends now."""
-    return _by_trainers(snapshot) or _by_pservers(snapshot) or _by_wall_time(snapshot, status, now)
+    return (
+        _by_trainers(snapshot)
+        or _by_stop(snapshot)
+        or _by_pservers(snapshot)
+        or _by_wall_time(snapshot, status, now)
+    )
+
+
+def is_stopped(snapshot: TrainingJobSnapshot) -> bool:
+    """Whether somebody has stopped the job; what it holds is given back, without autoclean too."""
+    return STOPPED_ANNOTATION in snapshot.job.metadata.annotations
 
 
 def wall_time_at(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> float | None:
@@ -83,6 +97,13 @@ def _failures(snapshot: TrainingJobSnapshot, job: Job) -> str:
         if condition.type == FAILED:
             return f"{condition.reason}: {condition.message}"
     return "their pods are gone"
+
+
+def _by_stop(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
+    if not is_stopped(snapshot):
+        return None
+    message = snapshot.job.metadata.annotations[STOPPED_ANNOTATION]
+    return TrainingJobEnding(Phase.FAILED, f"Stopped: {message}" if message else "Stopped")
 
 
 def _by_pservers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:

@@ -19,6 +19,7 @@ from swell.operator.framework.status import (
     dated,
     status_change,
 )
+from swell.operator.trainingjob.endings import is_stopped
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
@@ -89,7 +90,8 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
     if status.phase is not old.phase:
         is_bad = status.phase in {Phase.FAILED, Phase.TIMEOUT}
         yield make.phase(status.phase, status.reason, is_bad=is_bad)
-        if status.phase in FINAL_PHASES and snapshot.trainer and not snapshot.settings.autoclean:
+        keeps_pods = not snapshot.settings.autoclean and not is_stopped(snapshot)
+        if status.phase in FINAL_PHASES and snapshot.trainer and keeps_pods:
             yield make.normal("PodsKept", "the job is over; its pods are kept")
     if status.released and not old.released:
         yield make.normal("Released", "the pods of all roles are gone")

@@ -90,6 +90,13 @@ ANNOTATIONS = [
     ])
 ]
 
+# So does a stop; as which it ends, an annotation beside it says.
+STOPS = [
+    scenario("stopped", job({"a": pods(2)}, cleanPodPolicy="None"),
+          runs(), annotates("elasticdeeplearning.ai/stopped", "enough"), becomes("Failed"),
+          says("enough"), shows("reason Stopped", lambda s: s.reason == "Stopped"), pods_are()),
+]
+
 FINAL = [
     scenario("final-is-final", job({"a": pods(1)}),
           runs(), ends("a-0"), becomes("Succeed"), pods_are(), annotates("Failed", "too late"),
@@ -114,6 +121,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *FAIL,
     *TIME_LIMIT,
     *ANNOTATIONS,
+    *STOPS,
     *FINAL,
     *CLEAN,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.api.aitrainingjob import AITrainingJobPhase
+from swell.api.aitrainingjob import STOPPED_ANNOTATION, AITrainingJobPhase
 from tests.unit.operator.scene import (
     Scene,
     a_job,
@@ -223,6 +223,30 @@ def test_annotation_ends_the_job_and_deletes_all_pods(
 
     assert scene.status.phase is phase
     assert scene.status.message == "because"
+    assert not scene.pods
+
+
+@pytest.mark.parametrize("policy", ["All", "Running", "None"])
+@pytest.mark.parametrize(
+    ("others", "phase"),
+    [
+        ((), AITrainingJobPhase.FAILED),
+        (("Failed",), AITrainingJobPhase.FAILED),
+        (("Preempted",), AITrainingJobPhase.PREEMPTED),
+        (("NodeFail",), AITrainingJobPhase.NODE_FAIL),
+    ],
+)
+def test_stopped_job_ends_with_that_reason_and_without_pods(
+    others: tuple[str, ...], phase: AITrainingJobPhase, policy: str
+) -> None:
+    """It fails, or ends as the annotation beside says; the clean-up policy does not matter."""
+    scene = Scene(a_job(cleanPodPolicy=policy)).running()
+    for key in (*others, STOPPED_ANNOTATION):
+        scene.annotate(key, "enough")
+    scene.settle().leavers_go().settle()
+
+    assert (scene.status.phase, scene.status.reason) == (phase, "Stopped")
+    assert scene.status.message == "enough"
     assert not scene.pods
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.core import EventSeverity, Node
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, Uid
@@ -219,6 +220,34 @@ def test_released_job_is_left_alone() -> None:
     scene.change(REPLICA_SETS, "fit-pserver", {"spec": {"replicas": 3}})
 
     assert scene.look() == Plan()
+
+
+def stopped(scene: Scene) -> Scene:
+    notes = {STOPPED_ANNOTATION: "enough"}
+    scene.job = replace(scene.job, metadata=replace(scene.job.metadata, annotations=notes))
+    return scene
+
+
+def test_stopped_job_fails_and_gives_back_what_it_holds() -> None:
+    """Also without autoclean, and nothing says that pods are kept."""
+    scene = stopped(Scene(a_job(**TOLERANT)).running())
+    plan = scene.look()
+    assert (ended(plan), recorded(plan)["reason"]) == ("Failed", "Stopped: enough")
+    assert "PodsKept" not in reported(plan)
+    for action in writes(plan):
+        scene.apply(action)
+
+    assert patched(scene.look())["Job fit-trainer"]["spec"] == {"parallelism": 0}
+    assert scene.status.phase is TrainingJobPhase.FAILED
+
+
+def test_job_that_is_stopped_before_it_begins_creates_nothing() -> None:
+    """Its trainers would be started only to be ended."""
+    scene = stopped(Scene(a_job()))
+    scene.settle()
+
+    assert scene.status.phase is TrainingJobPhase.FAILED
+    assert scene.pods() == []
 
 
 def test_without_autoclean_pods_are_kept() -> None:

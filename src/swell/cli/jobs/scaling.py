@@ -1,4 +1,4 @@
-"""The commands `swell fail`, `preempt` and `scale`: changes of a job that is under way."""
+"""The command `swell scale`: sets the sizes of a job that is under way."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.aitrainingjob import AITrainingJob, EdlPolicy, ReplicaSpec
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.meta import Body, Key
+from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
@@ -19,40 +19,12 @@ from swell.cli.jobs.trainer_size import write_trainer_target
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
-from swell.runtime.errors import ConflictError, NotFoundError
+from swell.runtime.errors import ConflictError
 
-Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
 AnyName = Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Becomes the job's message.")]
 Sizes = Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Roles and their sizes.")]
 # Writes that may conflict before the command gives up: the operator writes the status all along.
 _TRIES_MAX = 5
-
-
-@option_groups
-def fail(
-    job: Name,
-    *,
-    reason: Why = "ended by swell fail",
-    namespace: options.Namespace = "",
-    cluster: ClusterOptions,
-) -> None:
-    """End a job as failed; its pods are deleted."""
-    with connected(cluster, writes=True) as connection:
-        _end(connection, connection.namespace(namespace), job, "Failed", reason)
-
-
-@option_groups
-def preempt(
-    job: Name,
-    *,
-    reason: Why = "ended by swell preempt",
-    namespace: options.Namespace = "",
-    cluster: ClusterOptions,
-) -> None:
-    """End a job as preempted; its pods are deleted."""
-    with connected(cluster, writes=True) as connection:
-        _end(connection, connection.namespace(namespace), job, "Preempted", reason)
 
 
 @option_groups
@@ -93,26 +65,6 @@ def _resize(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, 
     version = {"resourceVersion": job.metadata.resource_version}
     body: Body = {"metadata": version, "spec": {"replicaSpecs": specs}}
     connection.client.send(calls.patch(AI_TRAINING_JOBS, found.key, merge_patch(body)))
-
-
-def _end(connection: ClusterConnection, namespace: str, job: str, ending: str, reason: str) -> None:
-    key = Key(namespace, job)
-    found = _read(connection, key)
-    if found.status.phase in FINAL_PHASES:
-        hint = f"see: swell describe {job}"
-        raise CommandError(f"{job} has ended already: {found.status.phase.value}", hint)
-    # The operator ends jobs that carry such an annotation.
-    body: Body = {"metadata": {"uid": found.metadata.uid, "annotations": {ending: reason}}}
-    connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
-    sys.stdout.write(f"aitrainingjob/{job} {ending.lower()}\n")
-
-
-def _read(connection: ClusterConnection, key: Key) -> AITrainingJob:
-    try:
-        return connection.client.send(calls.get(AI_TRAINING_JOBS, key))
-    except NotFoundError as error:
-        hint = "see: swell get"
-        raise CommandError(f"no job {key.name} in namespace {key.namespace}", hint) from error
 
 
 def _size(text: str) -> tuple[str, int]:
