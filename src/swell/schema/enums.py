@@ -83,9 +83,9 @@ def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
         if type(value) is not dict:
             return
-        for name in texts:
-            if not value.get(name):
-                errors.append(field_errors.required(render((path, name))))
+        if texts:
+            missing = [name for name in texts if not value.get(name)]
+            errors.extend(field_errors.required(render((path, name))) for name in missing)
         # By the value's fields, since objects have few of those a schema declares.
         for name, item in value.items():
             check_field = check_of(name)
