@@ -6,6 +6,7 @@ import pytest
 
 from swell.api.codec import convert
 from swell.api.policy import PriorityClass
+from swell.autoscaler.policies.fulfillment import WAITING_TRIED_MAX
 from swell.autoscaler.policies.interface import SizeReason
 from tests.autoscaler_cases import (
     Thing,
@@ -121,3 +122,23 @@ def test_room_is_kept_for_the_gang_that_waits() -> None:
     )
 
     assert found == {"a/t": 4, "b/t": 1}
+
+
+def test_only_the_first_of_very_many_waiting_jobs_are_tried() -> None:
+    """What roles shrink for is decided by those; one far behind says how many are before it."""
+    node = a_node("n", cpu=4, memory="9Gi")
+    # Each could start alone, if the role shrank to one.
+    gangs = [gang(f"g{n:03}", 3) for n in range(WAITING_TRIED_MAX)]
+    last = a_job("h", phase="Pending", t=a_role(3, 8, cpu="1"))
+    found = decide(look(node, *elastic("a", 4, 1), *gangs, last), "1")
+    by_name = {id_.job.name: one for id_, one in found.items()}
+
+    assert by_name["a"].target == 1
+    assert by_name["h"].message == (
+        f"the job cannot start now: {WAITING_TRIED_MAX} jobs wait before it"
+    )
+
+
+def test_waiting_jobs_are_not_tried_where_nothing_is_elastic() -> None:
+    """No size can change, so nothing is decided."""
+    assert decide(look(a_node("n", cpu=4, memory="9Gi"), gang("g", 3), gang("h", 3))) == {}

@@ -34,12 +34,16 @@ from swell.autoscaler.views import AutoscalerRole, JobId
 _ATTEMPTS_MAX = 4
 # Each attempt begins with the shrinks of the last, after which gangs may find other places.
 _WAITING_ATTEMPTS_MAX = 3
+# Trying one takes about a millisecond, and others are due when these have started.
+WAITING_TRIED_MAX = 100
 
 
 def fulfillment(
     jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
 ) -> RoleTargets:
     """Returns the targets of all roles that the autoscaler may size."""
+    if not any(is_considered(state) for job in jobs for state in job.roles):
+        return {}  # thousands of waiting jobs need not be tried where nothing can shrink
     plan = _Plan(jobs, cluster, parameters)
     if not plan.needs_trial:
         return plan.decide(None)
@@ -83,7 +87,9 @@ class _Plan:
         in their turn with its final sizes; a job that cannot start presses on no other.
         """
         waiting = WaitingTrial(trial, self._jobs)
-        blocked: dict[JobId, str] = {}
+        blocked = waiting.ignore_behind(WAITING_TRIED_MAX)
+        self._jobs = [_without_pressure(job, blocked) for job in self._jobs]
+        self._waiting = WaitingPlan(blocked=blocked)
         n_attempts = 0
         while True:
             _, candidates, deltas = self._dry_run(trial)

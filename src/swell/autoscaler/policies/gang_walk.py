@@ -48,10 +48,13 @@ def shrinkable(state: RoleState, id_: RoleId, size: int | None = None) -> Shrink
 class GangWalk:
     """One session in which gangs are placed and roles shrunk, with everything undone at the end."""
 
-    def __init__(self, trial: Trial, jobs: Container[str], begin: Sizes) -> None:
+    def __init__(
+        self, trial: Trial, jobs: Container[str], begin: Sizes, ignored: Container[str] = ()
+    ) -> None:
         self.trial = trial
         self.unplaced: list[JobInfo] = []
         self._jobs = jobs
+        self._ignored = ignored
         # Steps to undo, in order: statements of placed gangs and marks of shrinks.
         self._steps: list[Statement | int] = []
         self._sizes: dict[RoleId, int] = {}
@@ -65,6 +68,7 @@ class GangWalk:
         waiting = (
             job
             for job in self.session.jobs
+            if job.key not in self._ignored
             if job.key in self._jobs or (job.counts.asking and votes.shortfall(job) > 0)
         )
         yield from (job for _, job in JobOrder(votes, waiting))

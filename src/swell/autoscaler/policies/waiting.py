@@ -44,10 +44,26 @@ class WaitingTrial:
     def __init__(self, trial: Trial, jobs: Sequence[JobState]) -> None:
         self._trial = trial
         self._jobs = {str(job.view.group): job for job in jobs if job.is_pending}
+        self._ignored: set[str] = set()
         # Also of jobs that do not wait: what they lack to their minimum is not to be given away.
         for job in jobs:
             if not job.is_hopeless:
                 _imagine_missing(trial, job)
+
+    def ignore_behind(self, limit: int) -> dict[JobId, str]:
+        """Leave out the jobs that are not among the first in the scheduler's order; says why."""
+        if len(self._jobs) <= limit:
+            return {}
+        walk = GangWalk(self._trial, self._jobs, {})
+        order = [info.key for info in walk.in_order() if info.key in self._jobs]
+        walk.close()
+        behind = {
+            self._jobs[key].view.id: f"{n} jobs wait before it"
+            for n, key in enumerate(order[limit:], limit)
+        }
+        self._ignored.update(order[limit:])
+        self.leave_out(behind)
+        return behind
 
     def leave_out(self, jobs: Mapping[JobId, str]) -> None:
         self._jobs = {key: job for key, job in self._jobs.items() if job.view.id not in jobs}
@@ -60,7 +76,7 @@ class WaitingTrial:
         Jobs that do not start in their turn are blocked.
         """
         begin = {role.id: (role, sizes.get(role.id, role.size)) for role in roles}
-        walk = GangWalk(self._trial, self._jobs, begin)
+        walk = GangWalk(self._trial, self._jobs, begin, self._ignored)
         plan = WaitingPlan()
         for info in walk.in_order():
             if walk.place(info) and info.key in self._jobs:
@@ -80,9 +96,8 @@ class WaitingTrial:
         The roles begin with the sizes given by `begin`, or else with those they have.
         """
         sizes = {role.id: begin.get(role.id, role.size) for role in roles}
-        walk = GangWalk(
-            self._trial, self._jobs, {role.id: (role, sizes[role.id]) for role in roles}
-        )
+        begins = {role.id: (role, sizes[role.id]) for role in roles}
+        walk = GangWalk(self._trial, self._jobs, begins, self._ignored)
         plan = WaitingPlan(
             sizes={role.id: sizes[role.id] for role in roles if sizes[role.id] < role.size}
         )
