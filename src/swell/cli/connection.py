@@ -51,14 +51,18 @@ def connected(flags: ClusterOptions, *, writes: bool = False) -> Iterator[Cluste
     access = access_of(choice)
     if writes and not choice.embedded and sys.stderr.isatty():
         sys.stderr.write(f"cluster: {access.context}\n")
+    client = None
     try:
-        client = OneShot(access, random.Random())  # noqa: S311
+        client = OneShot(access, random.Random(), keeps_connection=True)  # noqa: S311
         home = choice.kubeconfigs[0].parent if choice.embedded else None
         yield ClusterConnection(client, access, home)
     except CLUSTER_FAILURES as error:
         raise from_cluster_failure(error, access.server, embedded=choice.embedded) from error
     except AccessError as error:
         raise CommandError(str(error), CHECK_KUBECONFIG) from error
+    finally:
+        if client is not None:
+            client.close()
 
 
 def chosen_access(flags: ClusterOptions) -> Access:

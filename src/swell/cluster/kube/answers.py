@@ -209,6 +209,11 @@ class AnswerReader:
         self.is_over = self.is_over or (self._body is not None and self._body.ends_with_connection)
         return self.is_over
 
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes have come that do not belong to this answer."""
+        return bool(self._data)
+
     def take(self) -> bytes:
         """Returns the part of the body that has been read since the last time."""
         parts, self._parts, self._size = self._parts, [], 0

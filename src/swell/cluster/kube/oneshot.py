@@ -1,12 +1,13 @@
 """Sends single calls and reads long answers with blocking sockets, for commands.
 
-A command makes a few calls one after the other, each on a connection of its own, and must start
-fast. So this client imports neither asyncio nor an HTTP library. It follows the same `policy` and
+A command makes a few calls one after the other and must start fast. If asked to, it keeps the
+connection of a call for the next one, and is closed after use. So this client imports neither asyncio nor an HTTP library. It follows the same `policy` and
 reads with the same `answers` as the asynchronous client. It is used by one thread.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -51,14 +52,24 @@ class OneShot:
         rng: Random,
         limits: ClientLimits = LIMITS,
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        keeps_connection: bool = False,
     ) -> None:
         self._access = access
+        self._keeps_connection = keeps_connection
         self._address = ServerAddress(access.server, access.tls_server_name)
         self._rng = rng
         self._limits = limits
         self._sleep = sleep
         self._tls = client_tls(access)
         self._header: str | None = None
+        self._kept: tuple[socket.socket, float] | None = None  # with the time since it is idle
+
+    def close(self) -> None:
+        """Close the connection that is kept for the next call; a call after this opens another."""
+        if self._kept is not None:
+            self._kept[0].close()
+            self._kept = None
 
     def send(self, call: KubeCall[R]) -> R:
         """Returns the call's decoded answer, after as many attempts as are safe."""
@@ -89,9 +100,15 @@ class OneShot:
 
     def _exchange(self, call: KubeCall[R]) -> HttpAnswer:
         reader = AnswerReader(self._limits.answer_bytes_max)
-        with port_errors(call), self._connected(call) as connection:
+        with port_errors(call), _closed_on_error(self._sent(call)) as connection:
             self._receive_until(lambda: reader.is_over, connection, reader)
-        return reader.answer()
+        answer = reader.answer()
+        # Bytes behind the answer belong to no request: the next one must not take them for its own.
+        if answer.head.is_last or reader.has_more or not self._keeps_connection:
+            connection.close()
+        else:
+            self._kept = connection, time.monotonic()
+        return answer
 
     def _open(self, call: KubeCall[R]) -> LineStream:
         reader = AnswerReader(self._limits.answer_bytes_max)
@@ -110,6 +127,29 @@ class OneShot:
             if not _receive(connection, reader, deadline - time.monotonic()):
                 raise LostError("no answer came in time") from TimeoutError()
 
+    def _sent(self, call: KubeCall[R]) -> socket.socket:
+        """Returns a connection on which the call's request has been sent: the kept one, or new."""
+        kept = self._take_kept()
+        if kept is None:
+            return self._connected(call)
+        with _closed_on_error(kept):
+            self._write(kept, self._address.request(call, self._authorization()))
+        return kept
+
+    def _take_kept(self) -> socket.socket | None:
+        """Returns the connection of the last call, unless it is old, or the server has closed it.
+
+        A request on a connection that the server closes at that moment would be of unknown outcome.
+        """
+        if self._kept is None:
+            return None
+        (connection, since), self._kept = self._kept, None
+        is_old = time.monotonic() - since > self._limits.keep_alive_s
+        if is_old or select.select([connection], [], [], 0)[0]:
+            connection.close()
+            return None
+        return connection
+
     def _connected(self, call: KubeCall[R]) -> socket.socket:
         """Returns a new connection on which the call's request has been sent."""
         request = self._address.request(call, self._authorization())
@@ -120,12 +160,15 @@ class OneShot:
         except OSError as error:
             raise NotSentError(f"{self._access.server}: {error}") from error
         with _closed_on_error(connection):
-            try:
-                connection.settimeout(self._limits.answer_s)
-                connection.sendall(request)
-            except OSError as error:
-                raise LostError(f"{type(error).__name__} {error}") from error
+            self._write(connection, request)
         return connection
+
+    def _write(self, connection: socket.socket, request: bytes) -> None:
+        try:
+            connection.settimeout(self._limits.answer_s)
+            connection.sendall(request)
+        except OSError as error:
+            raise LostError(f"{type(error).__name__} {error}") from error
 
     def _secured(self, raw: socket.socket) -> socket.socket:
         if not self._address.is_secure:

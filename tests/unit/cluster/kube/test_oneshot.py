@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from swell.runtime.errors import (
     UnauthorizedError,
     UnreachableError,
 )
-from tests.unit.cluster.kube.scripted import Scripted, answer, scripted
+from tests.unit.cluster.kube.scripted import CUT, Scripted, answer, scripted
 
 R = TypeVar("R")
 GET = calls.get(PODS, Key("ns", "a"))
@@ -179,3 +180,52 @@ def test_watch_yields_events() -> None:
     )
 
     assert seen == ["7"]
+
+
+def twice(access: Access) -> list[object]:
+    """Send two updates over one client that keeps its connection."""
+    client = OneShot(access, random.Random(1), sleep=lambda _: None, keeps_connection=True)
+    try:
+        return [client.send(UPDATE), client.send(UPDATE)]
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "n_connections"),
+    [
+        (answer(200, POD), 1),
+        (answer(200, POD, "Connection: close"), 2),
+        (answer(200, POD) + b"HTTP/1.1 200 OK", 2),
+    ],
+    ids=["kept", "said to be the last", "more than the answer"],
+)
+def test_connection_is_kept_where_that_is_safe(first: bytes, n_connections: int) -> None:
+    """A write never goes onto a connection that the server has closed, or that holds other bytes."""
+
+    async def main() -> tuple[list[object], int]:
+        async with scripted([first, answer(200, POD)]) as server:
+            return await asyncio.to_thread(twice, server.access), server.n_connections
+
+    answers, n_opened = asyncio.run(main())
+
+    assert (len(answers), n_opened) == (2, n_connections)
+
+
+def test_connection_that_the_server_has_closed_is_not_written_to() -> None:
+    """The write would be of unknown outcome."""
+
+    def act(access: Access) -> None:
+        client = OneShot(access, random.Random(1), keeps_connection=True)
+        client.send(UPDATE)
+        assert client._kept is not None
+        select.select([client._kept[0]], [], [], 60)
+        client.send(UPDATE)
+        client.close()
+
+    async def main() -> int:
+        async with scripted([answer(200, POD) + CUT, answer(200, POD)]) as server:
+            await asyncio.to_thread(act, server.access)
+            return server.n_connections
+
+    assert asyncio.run(main()) == 2
