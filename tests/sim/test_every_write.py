@@ -19,6 +19,7 @@ LONG = [
     pytest.param(*one, marks=pytest.mark.long)
     for one in (
         ("operator", "creation", ""),
+        ("operator", "suspend", "operator-0 patch aitrainingjobs"),
         ("trainingjob", "scale", ""),
         ("trainingjob", "delete", ""),
         ("scheduler", "oust", "scheduler"),

@@ -17,6 +17,8 @@ API_GROUP = "elasticdeeplearning.ai"
 # On a job of either kind: somebody has stopped it; the value is the message. It ends as Failed,
 # or as the annotation of another ending says that stands beside it.
 STOPPED_ANNOTATION = f"{API_GROUP}/stopped"
+# Kueue's label on a job that it admits.
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class AITrainingJobPhase(Enum):
@@ -171,6 +173,7 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     complete_policy: JobEndPolicy = JobEndPolicy.ALL
     restarting_exit_code: str | int = ""
     reporting: bool | None = None
+    suspend: bool | None = None
     network_topology: NetworkTopology | None = None
     replica_specs: dict[str, ReplicaSpec] = {}
 
@@ -253,6 +256,15 @@ class Ending(ApiStruct, frozen=True, omit_defaults=False):
     decided_at: str = ""
 
 
+class Suspension(ApiStruct, frozen=True, omit_defaults=False):
+    """A job that gives back all its pods, or has done so. It is recorded before any of them goes.
+
+    The record outlasts the wish: a job that is to go on first loses all pods that it had.
+    """
+
+    started_at: str = ""
+
+
 class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
     """A node that new pods of the job must not use until a time."""
 
@@ -281,6 +293,9 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     creation_restarts: dict[str, int] = {}
     backoff: dict[str, int] = {}
     ending: Ending | None = None
+    suspension: Suspension | None = None
+    paused_at: str | None = None
+    paused_seconds: int = 0
     epoch: int = 0
     avoid_nodes: tuple[AvoidedNode, ...] = ()
     training: TrainingStatus | None = None
@@ -299,3 +314,17 @@ class AITrainingJob(ApiStruct, frozen=True):
     status: AITrainingJobStatus = AITrainingJobStatus()
     api_version: str = f"{API_GROUP}/v1"
     kind: str = "AITrainingJob"
+
+    @property
+    def wants_suspension(self) -> bool:
+        """Whether the job is to have no pods. Kueue's jobs are suspended until Kueue says so."""
+        if self.spec.suspend is not None:
+            return self.spec.suspend
+        return QUEUE_LABEL in self.metadata.labels
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job has or will have pods, as things are: no end is near, no suspension."""
+        status = self.status
+        is_held = status.suspension is not None or self.wants_suspension
+        return status.ending is None and status.phase not in FINAL_PHASES and not is_held

@@ -50,12 +50,11 @@ def view_job(job: AnyJob, reader: NeedsReader) -> AutoscalerJob | None:
 def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> AutoscalerJob:
     status = job.status
     phase = status.phase
-    is_ending = status.ending is not None or phase in aitrainingjob.FINAL_PHASES
     return AutoscalerJob(
         id=id_of(job),
         uid=job.metadata.uid,
         generation=job.metadata.generation,
-        is_live=not is_ending and job.metadata.deletion_timestamp is None,
+        is_live=job.goes_on and job.metadata.deletion_timestamp is None,
         is_waiting=phase
         in {aitrainingjob.AITrainingJobPhase.EMPTY, aitrainingjob.AITrainingJobPhase.PENDING},
         is_creating=False,

@@ -13,7 +13,18 @@ from swell.cli.command_line import CommandError
 from swell.cli.options import ClusterOptions, option_groups
 
 # Commands whose first argument is the name of a job.
-JOB_COMMANDS = ("delete", "describe", "explain", "fail", "get", "logs", "preempt", "scale")
+JOB_COMMANDS = (
+    "delete",
+    "describe",
+    "explain",
+    "fail",
+    "get",
+    "logs",
+    "preempt",
+    "resume",
+    "scale",
+    "suspend",
+)
 
 BASH = """\
 _swell() {

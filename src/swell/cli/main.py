@@ -56,6 +56,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("fail", "swell.cli.jobs.stopping:fail", "The older form of stop."),
     ("preempt", "swell.cli.jobs.stopping:preempt", "The older form of stop --as Preempted."),
     ("scale", "swell.cli.jobs.scaling:scale", "Set the size of a job's roles."),
+    ("suspend", "swell.cli.jobs.suspension:suspend", "Take all pods from jobs, for a while."),
+    ("resume", "swell.cli.jobs.suspension:resume", "Let suspended jobs queue anew."),
     ("queue", "swell.cli.queue.command:app", "Create, show, close, open and delete queues."),
     ("chaos", "swell.cli.cluster.chaos:app", "Break things on purpose: kill pods and nodes."),
     ("cordon", "swell.cli.objects.marking:cordon", "Keep new pods away from nodes."),

@@ -19,7 +19,7 @@ from swell.sim.observation import pods_in
 from swell.sim.scenario import USER
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES, fleet_of
-from tests.sim.operator.observation import jobs_in
+from tests.sim.operator.observation import RESUMES, jobs_in
 from tests.sim.undecodable import UNDECODABLE, Marker
 from tests.sim.wiping import WIPED, StatusWiper
 
@@ -36,6 +36,7 @@ class OperatorFault(StrEnum):
     GC_EARLY = "F26 garbage collected early"
     RESIZED = "F27 job resized"
     EDITED = "F27 job edited"
+    SUSPENDED = "F27 job suspended"
     QUOTA = "F28 quota exceeded"
     WIPED = WIPED
 
@@ -51,6 +52,7 @@ RATES_MAX: Mapping[str, float] = {
     OperatorFault.GC_EARLY: 0.10,
     OperatorFault.RESIZED: 0.06,
     OperatorFault.EDITED: 0.03,
+    OperatorFault.SUSPENDED: 0.04,
     OperatorFault.QUOTA: 0.03,
     OperatorFault.WIPED: 0.03,
     UNDECODABLE: 0.06,
@@ -83,6 +85,7 @@ def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
         OperatorFault.GC_EARLY: acts.collect,
         OperatorFault.RESIZED: acts.resize,
         OperatorFault.EDITED: acts.edit,
+        OperatorFault.SUSPENDED: acts.suspend,
         OperatorFault.QUOTA: acts.exceed_quota,
         OperatorFault.WIPED: StatusWiper(world, AI_TRAINING_JOBS, DAMAGES).wipe,
         UNDECODABLE: Marker(world).disturb,
@@ -155,6 +158,24 @@ class _Acts:
             change = {"replicaSpecs": {role: {"restartLimit": 3 + int(fault.scaled(0, 9))}}}
         return await self._patched(job, change)
 
+    async def suspend(self, fault: Fault) -> bool:
+        """Suspend a job, and resume it after a while."""
+        job = self._pick(fault)
+        if job is None or job.spec.suspend:
+            return False
+        if not await self._patched(job, {"suspend": True}, {RESUMES: "soon"}):
+            return False
+        self._world.spawn(self._resume(job, fault.scaled(0, 60)))
+        return True
+
+    async def _resume(self, job: AITrainingJob, after_s: float) -> None:
+        uid = job.metadata.uid
+        while any(one.metadata.uid == uid for one in jobs_in(self._world)):
+            await self._world.clock.sleep(after_s)
+            if await self._patched(job, {"suspend": False}, {RESUMES: None}):
+                return
+            after_s = 5.0
+
     async def resize(self, fault: Fault) -> bool:
         """As people resize a Manual role, and the autoscaler an Auto one."""
         job = self._pick(fault)
@@ -202,9 +223,10 @@ class _Acts:
         ]
         return jobs[int(fault.amount * 997) % len(jobs)] if jobs else None
 
-    async def _patched(self, job: AITrainingJob, spec: Body) -> bool:
+    async def _patched(self, job: AITrainingJob, spec: Body, notes: Body | None = None) -> bool:
+        metadata: Body = {"uid": job.metadata.uid, "annotations": notes or {}}
         try:
-            patch = merge_patch({"metadata": {"uid": job.metadata.uid}, "spec": spec})
+            patch = merge_patch({"metadata": metadata, "spec": spec})
             await self._user.patch(AI_TRAINING_JOBS, job.metadata.key, patch)
         except ClusterError:
             return False

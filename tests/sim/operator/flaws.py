@@ -16,7 +16,7 @@ import msgspec
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
-from swell.operator.aitrainingjob import children, decide, recovery, restarts, status
+from swell.operator.aitrainingjob import children, decide, recovery, restarts, status, suspension
 from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
@@ -42,6 +42,7 @@ from tests.sim.planting import (
     trust_lost_answers,
 )
 
+suspension_release = suspension.release_actions
 EPOCH_TIME = "2026-01-01T00:00:00Z"
 
 Decide = Callable[[AITrainingJobSnapshot, float], Plan]
@@ -319,6 +320,28 @@ def _report_often(operator: Operator) -> None:
     _inside(status, "_put_off", lambda *_: None)(operator)
 
 
+def _suspends_unrecorded(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
+    """The pods of a suspended job go, and nothing says why."""
+
+    def forget(step: Step) -> Step:
+        if isinstance(step, PatchStatus) and step.status.get("suspension"):
+            return replace(step, status={k: v for k, v in step.status.items() if k != "suspension"})
+        return step
+
+    return replace(plan, actions=tuple(forget(step) for step in plan.actions))
+
+
+def _suspends_on_edges(seen: AITrainingJobSnapshot, now: float) -> list[Action]:
+    """Pods are deleted in the pass that records the suspension, and in no other."""
+    is_new = seen.job.status.suspension is None
+    return suspension_release(seen, now) if is_new else []
+
+
+def _keeps_the_group(seen: AITrainingJobSnapshot, now: float) -> list[Action]:
+    """A suspended job goes on asking for room."""
+    return suspension_release(replace(seen, group=None), now)
+
+
 PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
@@ -346,5 +369,10 @@ PLANTED: Mapping[str, Flaw] = {
     "operator does not raise instances": _inside(children, "raised_instances", _first_number),
     "operator counts instances in memory": _numbers_by_memory,
     "operator writes every report": _report_often,
+    "operator suspends without a record": _planning(_suspends_unrecorded),
+    "operator suspends on edges": _inside(suspension, "release_actions", _suspends_on_edges),
+    "operator keeps the group of suspended jobs": _inside(
+        suspension, "release_actions", _keeps_the_group
+    ),
     "operator shrinks before a holder stays": _inside(decide, "kept", lambda held, _: held),
 }

@@ -11,7 +11,7 @@ from swell.operator.aitrainingjob.endings import ASKED_FOR
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import ENDED, owned, owner_of, pods_in
 from swell.sim.world import SimulatedWorld
-from tests.sim.operator.observation import jobs_in, seen_jobs
+from tests.sim.operator.observation import is_over, jobs_in, seen_jobs
 from tests.sim.rules import DeletedGo, JobsEnd, ObservedJob
 
 OWNED = tuple(map(str, (PODS, SERVICES, CONFIG_MAPS, POD_GROUPS)))
@@ -25,6 +25,7 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         JobsEnd(seen, "L1 jobs end"),
         DeletedGo(world, seen, OWNED, "L3 deleted jobs go"),
         Tidied(world),
+        SuspendedRest(world),
     ]
 
 
@@ -64,9 +65,11 @@ class Tidied:
             if job.status.observed_generation != job.metadata.generation:
                 yield f"{job.metadata.key} is behind its spec"
             for resource in (CONFIG_MAPS, POD_GROUPS):
-                if owned(self.world, str(resource), uid):
+                if is_over(job) and owned(self.world, str(resource), uid):
                     yield f"{job.metadata.key} still has its {resource}"
             own = [pod for pod in pods if owner_of(pod) == uid]
+            if not is_over(job):
+                continue  # suspended, which is another rule's
             if own and keeps_none(job):
                 yield f"{job.metadata.key} still has {len(own)} pods"
             if any(pod.status.phase not in ENDED for pod in own) and not keeps_all(job):
@@ -74,6 +77,24 @@ class Tidied:
             n_services = len(owned(self.world, str(SERVICES), uid))
             if n_services > len(own):
                 yield f"{job.metadata.key} still has {n_services} services"
+
+
+@dataclass
+class SuspendedRest:
+    """S1: a suspended job has no pods and asks for no room."""
+
+    world: SimulatedWorld
+    name: str = "S1 suspended jobs rest"
+
+    def missing(self) -> Iterator[str]:
+        for job in jobs_in(self.world):
+            if not job.wants_suspension or is_over(job):
+                continue
+            if job.status.suspension is None:
+                yield f"{job.metadata.key} is not suspended"
+            for resource in (PODS, POD_GROUPS):
+                if owned(self.world, str(resource), job.metadata.uid):
+                    yield f"{job.metadata.key} is suspended and has {resource}"
 
 
 def keeps_none(job: AITrainingJob) -> bool:

@@ -11,6 +11,8 @@ from swell.sim.observation import all_of, one_of, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.rules import ObservedJob
 
+RESUMES = "sim/resumes"  # on a job that is suspended for a while
+
 
 def job_at(world: SimulatedWorld, name: str) -> AITrainingJob | None:
     return one_of(world, AI_TRAINING_JOBS, name)
@@ -22,12 +24,19 @@ def jobs_in(world: SimulatedWorld) -> list[AITrainingJob]:
 
 def seen_jobs(world: SimulatedWorld) -> list[ObservedJob]:
     return [
-        ObservedJob(job.metadata, job.status.phase.value, is_over(job)) for job in jobs_in(world)
+        ObservedJob(job.metadata, job.status.phase.value, is_over(job) or is_at_rest(job))
+        for job in jobs_in(world)
     ]
 
 
 def is_over(job: AITrainingJob) -> bool:
     return job.status.phase in FINAL_PHASES
+
+
+def is_at_rest(job: AITrainingJob) -> bool:
+    """Whether a job is suspended, and so has no end to reach."""
+    is_held = job.wants_suspension and job.status.suspension is not None
+    return is_held and RESUMES not in job.metadata.annotations
 
 
 def job_states(commit: Commit) -> tuple[AITrainingJob | None, AITrainingJob | None]:

@@ -106,7 +106,7 @@ class ForcedOnlyWhenFenced:
 
 @dataclass
 class CreatedForOwner:
-    """O2: a pod is created only for a job that existed, and was neither ending nor over."""
+    """O2, S1: a pod is created only for a job that was neither ending, over nor suspended."""
 
     world: SimulatedWorld
     history: SoundHistory[AITrainingJob]
@@ -123,6 +123,8 @@ class CreatedForOwner:
             yield f"{commit.key} created for no job"
         elif job.status.phase in FINAL_PHASES or job.status.ending:
             yield f"{commit.key} created for a job that is {job.status.phase.value}"
+        elif job.status.suspension is not None:
+            yield f"{commit.key} created for a job that is suspended"
 
 
 @dataclass
@@ -245,6 +247,8 @@ def _may_go(job: AITrainingJob, pod: Pod) -> bool:
         return True
     if status.ending is not None:
         return _goes_at_end(job, pod)
+    if status.suspension is not None:
+        return True
     restart = status.restart
     if restart and covers(status, role, index) and count_of(pod) < restart.counts.get(role, 0):
         return True

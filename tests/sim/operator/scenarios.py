@@ -233,6 +233,38 @@ async def train(world: SimulatedWorld) -> None:
         await user.edit("dog", sized(size))
 
 
+async def suspend(world: SimulatedWorld) -> None:
+    """Users suspend jobs and change their mind: before, while and after pods go."""
+    user = await arrive(world)
+    again = {"restartPolicy": "OnFailure", "restartLimit": 2}
+    await user.submit("ant", {"trainer": a_role(Pods(fails=1, runs_s=90), replicas=3, **again)})
+    await user.submit("bee", {"trainer": a_role(replicas=2)}, suspend=True)
+    limited = a_role(Pods(runs_s=400), replicas=2)
+    await user.submit("cat", {"trainer": limited}, timeLimit=200)
+    auto = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 4}
+    elastic = a_role(Pods(runs_s=200), replicas=2, restartPolicy="Always", **auto)
+    await user.submit("dog", {"trainer": elastic}, reporting=world.chance.integer(0, 1, "dog") > 0)
+    await user.submit("emu", {"trainer": a_role(Pods(runs_s=900), replicas=2)})
+    await user.wait("ant")
+    await user.edit("ant", {"suspend": True})
+    await user.until_running("emu", 2)
+    await user.edit("emu", {"suspend": True})
+    await user.wait("ant", up_to_s=8)
+    await user.edit("ant", {"suspend": False})
+    await user.wait("bee", up_to_s=30)
+    await user.edit("bee", {"suspend": False})
+    await user.until_running("dog", 1)
+    for turn in range(3):
+        await user.edit("dog", {"suspend": True})
+        await user.wait(f"dog {turn}", up_to_s=12)
+        await user.edit("dog", {"suspend": False})
+    await user.edit("cat", {"suspend": True})
+    await user.wait("cat", up_to_s=60)
+    if world.chance.integer(0, 1, "cat ends") > 0:
+        await user.annotate("cat", "Preempted", "somebody else needs the room")
+    await user.edit("cat", {"suspend": False})
+
+
 SCENARIOS = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=8000)
     for play in (
@@ -247,5 +279,6 @@ SCENARIOS = tuple(
         roles,
         creation,
         train,
+        suspend,
     )
 )

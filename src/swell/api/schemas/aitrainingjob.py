@@ -198,6 +198,9 @@ def spec() -> Schema:
             "reporting": boolean(
                 "Whether the programs train together by Swell's library or launcher, and report."
             ),
+            "suspend": boolean(
+                "Whether the job gives back all its pods and waits; false lets it queue anew."
+            ),
             "networkTopology": NETWORK_TOPOLOGY,
             "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
         },
@@ -270,6 +273,10 @@ _ENDING = table(
     },
     description="How the job will end, once that is decided.",
 )
+_SUSPENSION = table(
+    {"startedAt": moment()},
+    description="Since when the job gives back its pods, while it does or has none.",
+)
 _AVOIDED_NODE = table({"name": text(), "until": moment(), "reason": _REASON})
 
 
@@ -293,6 +300,9 @@ def job_status() -> Schema:
             "creationRestarts": _COUNT_BY_ROLE,
             "backoff": _COUNT_BY_ROLE,
             "ending": _ENDING,
+            "suspension": _SUSPENSION,
+            "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),
+            "pausedSeconds": _COUNT,
             "epoch": _COUNT,
             "avoidNodes": listing(_AVOIDED_NODE, size_max=RECORDS_MAX),
             "training": training_status(),

@@ -30,8 +30,8 @@ FROZEN_ROLE_FIELDS = (
     "template",
 )
 CHANGEABLE = (
-    "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit and"
-    " cleanPodPolicy"
+    "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit,"
+    " cleanPodPolicy and suspend"
 )
 
 FIELDS_FROZEN = f"once a job is under way only {CHANGEABLE} may change"
@@ -40,8 +40,10 @@ REPLICAS_FROZEN = (
     "replicas may be changed only in a role whose edlPolicy is Manual once a job is under way"
 )
 
+# A job that is suspended from the beginning has a phase, and has not started.
 _NOT_STARTED = (
-    "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == '' || "
+    "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == ''"
+    " || (has(oldSelf.status.suspension) && !has(oldSelf.status.startTime)) || "
 )
 # A write of the status changes nothing else, and it changes this time. Comparing two times is
 # cheaper than comparing two specs.

@@ -29,9 +29,15 @@ _DIFFERENCES_MAX = 3  # of one field; a template written anew differs in everyth
 
 def change_problems(old: object, new: object) -> list[FieldProblem]:
     """Returns every change from old to new that a job in the old one's phase does not allow."""
-    if at(old, "status", "phase") in (None, ""):
+    if at(old, "status", "phase") in (None, "") or _is_held(old):
         return []
     return [*_job_changes(old, new), *_role_changes(old, new)]
+
+
+def _is_held(job: object) -> bool:
+    """Whether a job has been suspended from its beginning."""
+    is_suspended = at(job, "status", "suspension") is not None
+    return is_suspended and at(job, "status", "startTime") is None
 
 
 def _job_changes(old: object, new: object) -> Iterator[FieldProblem]:

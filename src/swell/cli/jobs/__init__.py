@@ -15,4 +15,5 @@
 - `launch`: `swell launch`, which runs inside a job's containers.
 - `stopping`: `swell stop`, and its older forms `fail` and `preempt`.
 - `scaling`: `swell scale`.
+- `suspension`: `swell suspend` and `resume`.
 """

@@ -12,6 +12,7 @@ In reading order:
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
 - `endings`: whether the job ends, how, and why.
+- `suspension`: how a job gives back its pods, and gets new ones.
 - `phases`: the phase machine, and the reasons that go with phases.
 - `status`: the new status, its write, and its events.
 - `instances`: the numbers that tell a pod from its predecessors.

@@ -1,9 +1,9 @@
 """The plan for one AITrainingJob at one moment. Pure; everything else in this folder serves it.
 
 The order of the questions: is the job being deleted, does its status agree with its objects, is it
-over, is it ending, is its spec valid, what is wrong with its pods, what should exist, what should
-its status say. A plan always writes the status that records an intent before the actions that carry
-it out: an operator that dies in between finishes them from the record.
+over, is it ending, is its spec valid, is it suspended, what is wrong with its pods, what should
+exist, what should its status say. A plan always writes the status that records an intent before the
+actions that carry it out: an operator that dies in between finishes them from the record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus, Ending
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
-from swell.operator.aitrainingjob import cleanup, instances, labels, restarts, sizes
+from swell.operator.aitrainingjob import (
+    cleanup,
+    instances,
+    labels,
+    restarts,
+    sizes,
+    suspension,
+)
 from swell.operator.aitrainingjob.causes import (
     Cause,
     CauseKind,
@@ -24,10 +31,15 @@ from swell.operator.aitrainingjob.causes import (
     will_be_lost_at,
 )
 from swell.operator.aitrainingjob.children import child_steps, must_be_certain
-from swell.operator.aitrainingjob.endings import ending, new_ending, time_limit_at
+from swell.operator.aitrainingjob.endings import (
+    ending,
+    ending_of_suspended,
+    new_ending,
+    time_limit_at,
+)
 from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
-from swell.operator.aitrainingjob.phases import JobReason, active, living_phase
+from swell.operator.aitrainingjob.phases import REASON_TEXT, JobReason, active, living_phase
 from swell.operator.aitrainingjob.recovery import recovered
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, current
 from swell.operator.aitrainingjob.status import (
@@ -61,6 +73,8 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     if problems := _problems(snapshot):
         end = new_ending(Phase.FAILED, JobReason.INVALID, "; ".join(problems), now)
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
+    if status.suspension is not None:
+        return _continue_suspension(snapshot, status, now)
     return _live(snapshot, _started(snapshot, status, now), now)
 
 
@@ -77,6 +91,9 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     end = ending(snapshot, status, causes.final, now)
     if end is not None:
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
+    if snapshot.job.wants_suspension:
+        status = replace(status, target_replicas=targets)
+        return _continue_suspension(snapshot, suspension.begun(snapshot, status, now), now)
     begun: Cause | None = None
     if restarts.may_begin(causes.curable, snapshot, status):
         begun = causes.curable[0]
@@ -107,13 +124,43 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
 def _started(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> AITrainingJobStatus:
+    """The status of a job that begins. One that is suspended from the beginning has not."""
+    if status.start_time is None and not snapshot.job.wants_suspension:
+        status = replace(status, start_time=format_time(now))
     if status.phase is not Phase.EMPTY:
         return status
     return replace(
         status,
         target_replicas={**sizes.initial_targets(snapshot), **status.target_replicas},
-        start_time=status.start_time or format_time(now),
         epoch=max(status.epoch, 1),
+    )
+
+
+def _continue_suspension(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> Plan:
+    """Delete all pods and the group; when they are gone and the job is to go on, it begins anew."""
+    if (end := ending_of_suspended(snapshot, now)) is not None:
+        ended = replace(suspension.ended(status), ending=end)
+        return _continue_ending(snapshot, ended, end, now)
+    is_over = suspension.is_over(snapshot)
+    if is_over:
+        status = _started(snapshot, suspension.ended(status), now)
+    reason = JobReason.WAITING_FOR_ROOM if is_over else JobReason.SUSPENDED
+    members = read_members(snapshot.members, snapshot)
+    status = sizes.with_targets(snapshot, status, members.sizes if members else None, now)
+    status = counted(snapshot, status)
+    status = in_phase(
+        snapshot, status, Phase.PENDING, reason=reason.value, message=REASON_TEXT[reason], now=now
+    )
+    written = write_status(snapshot, status, now)
+    actions = [] if is_over else suspension.release_actions(snapshot, now)
+    return Plan(
+        (*written.steps, *events(snapshot, status), *together(actions)),
+        wake_at=soonest([cleanup.fence_deadline_of(snapshot, now), written.again_at], now),
+        reasons=(reason.value,),
+        # A pod of before that a stale cache does not show must not be taken for one of after.
+        needs_consistent_read=is_over,
     )
 
 
@@ -122,7 +169,9 @@ def _problems(snapshot: AITrainingJobSnapshot) -> list[str]:
 
     Only a new job is refused for them. A job that runs goes on with what it has.
     """
-    if snapshot.job.status.phase is not Phase.EMPTY:
+    status = snapshot.job.status
+    is_held = status.suspension is not None and status.start_time is None
+    if status.phase is not Phase.EMPTY and not is_held:
         return []
     own = (sizes.problem(snapshot), instances.problem(snapshot))
     return [text for text in (*snapshot.problems, *own) if text]

@@ -58,6 +58,12 @@ def ending(
     return new_ending(*ended, now)
 
 
+def ending_of_suspended(snapshot: AITrainingJobSnapshot, now: float) -> Ending | None:
+    """The ending of a suspended job, whose pods prove nothing: only an annotation ends it."""
+    ended = _annotation(snapshot)
+    return None if ended is None else new_ending(*ended, now)
+
+
 def new_ending(phase: Phase, reason: JobReason, message: str, now: float) -> Ending:
     """An ending decided now, with its message cut to the allowed size."""
     return Ending(
@@ -71,9 +77,10 @@ def new_ending(phase: Phase, reason: JobReason, message: str, now: float) -> End
 def time_limit_at(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> float | None:
     """When the time limit will end the job: the time to look again."""
     limit_s = snapshot.job.spec.time_limit
-    if limit_s is None or status.start_running_time is None:
+    # Only the time in which a job may run counts, not that of its suspensions.
+    if limit_s is None or status.start_running_time is None or status.paused_at is not None:
         return None
-    return parse_time(status.start_running_time) + limit_s
+    return parse_time(status.start_running_time) + status.paused_seconds + limit_s
 
 
 def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) -> bool:

@@ -158,6 +158,8 @@ def take_snapshot(
     # The spec is validated once, in the pass that starts the job; `decide` adds the finalizer in
     # the pass before.
     is_new = job.status.phase is Phase.EMPTY and labels.FINALIZER in job.metadata.finalizers
+    # One that is suspended from the beginning may be edited until it starts.
+    is_new = is_new or (job.status.suspension is not None and job.status.start_time is None)
     pods = informers.pods.by_owner(uid)
     nodes = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
     return AITrainingJobSnapshot(

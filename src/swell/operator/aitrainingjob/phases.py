@@ -60,7 +60,7 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
 
 PHASE_TEXT: Mapping[Phase, str] = {
     Phase.EMPTY: "submitted, not yet seen by the operator",
-    Phase.PENDING: "accepted; some required pod is not scheduled",
+    Phase.PENDING: "accepted; some required pod is not scheduled, or the job is suspended",
     Phase.CREATING: "every required pod is scheduled, some container is not started",
     Phase.RUNNING: ("every rigid role has all its pods active, every elastic one its minimum"),
     Phase.TERMINATING: "pods are being deleted, for a restart or an ending",
@@ -96,8 +96,10 @@ class JobReason(Enum):
     REFUSED = "ObjectRefused"
     WAITING_FOR_ROOM = "WaitingForRoom"
     CONTAINERS_STARTING = "ContainersStarting"
+    SUSPENDED = "Suspended"
     # Events that are no reason of a phase.
     RESIZED = "Resized"
+    RESUMED = "Resumed"
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
     GANG_NOT_SERVED = "GangNotServed"
 
@@ -117,6 +119,8 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.REFUSED: "the API server does not accept a pod or another object of the job",
     JobReason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
     JobReason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",
+    JobReason.SUSPENDED: "the job is suspended: it has given back its pods, or is about to",
+    JobReason.RESUMED: "the job is no longer suspended, and queues anew",
     JobReason.RESIZED: "the size of a role changed",
     JobReason.PRIORITY_CLASS_MISSING: "the PriorityClass the job names does not exist",
     JobReason.GANG_NOT_SERVED: "the cluster has no PodGroup kind; pods are scheduled one by one",

@@ -31,6 +31,7 @@ from swell.api.aitrainingjob import (
     PhaseRecord,
     Restart,
     RestartsRecord,
+    Suspension,
 )
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
@@ -142,6 +143,9 @@ def _sound(
         },
         epoch=status.epoch if is_count(status.epoch) else 0,
         restart=_sound_restart(status.restart, now),
+        suspension=_sound_suspension(status.suspension, now),
+        paused_at=sound_time(status.paused_at),
+        paused_seconds=status.paused_seconds if is_count(status.paused_seconds) else 0,
         ending=ending if ending is not None and ending.phase in FINAL_PHASES else None,
         phase_history=tuple(one for one in status.phase_history if sound_time(one.time)),
         scale_records=tuple(one for one in status.scale_records if is_time(one.time)),
@@ -176,6 +180,12 @@ def _sound_restart(record: Restart | None, now: float) -> Restart | None:
         started_at=started or format_time(now),
         not_before=not_before,
     )
+
+
+def _sound_suspension(record: Suspension | None, now: float) -> Suspension | None:
+    if record is None or sound_time(record.started_at):
+        return record
+    return Suspension(started_at=format_time(now))
 
 
 def _with_ending(

@@ -21,13 +21,20 @@ from swell.api.pod import PodPhase
 from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.causes import Cause
-from swell.operator.aitrainingjob.phases import TRANSITIONS, JobReason, active, bound
+from swell.operator.aitrainingjob.phases import (
+    REASON_TEXT,
+    TRANSITIONS,
+    JobReason,
+    active,
+    bound,
+)
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
     Replica,
     is_restarting,
     is_surplus,
 )
+from swell.operator.aitrainingjob.suspension import running_again
 from swell.operator.framework.recovery import kept_conditions
 from swell.operator.framework.reports import REPORT_PACE_S, report_is_due
 from swell.operator.framework.status import (
@@ -48,6 +55,7 @@ PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
 WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 _NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
 _TRAINING = "training"
+SUSPENDED = "Suspended"  # the condition of a job that gives back its pods or has none
 _PHASES = frozenset(phase.value for phase in Phase if phase.value)
 
 
@@ -87,8 +95,9 @@ def in_phase(
         status = replace(status, phase=phase, phase_history=history)
         if phase is Phase.RUNNING:
             status = replace(status, creation_restarts={})
-    if phase is Phase.RUNNING and status.start_running_time is None:
-        status = replace(status, start_running_time=at)
+    if phase is Phase.RUNNING:
+        start = status.start_running_time or at
+        status = running_again(replace(status, start_running_time=start), now)
     if phase in FINAL_PHASES and status.end_time is None:
         status = replace(status, end_time=at)
     status = replace(
@@ -125,6 +134,8 @@ def write_status(
         return StatusWrite()
     # A recovered status is written at once: the decision goes by it.
     is_urgent = _is_half_finished(old, status) or _is_complete(old, status) or stored is not None
+    # Nothing more will change in a suspended job that has lost its last pod.
+    is_urgent = is_urgent or (status.suspension is not None and not snapshot.pods)
     if change.keys() <= {*_NUMBERS, _TRAINING} and not is_urgent and old.last_reconcile_time:
         late = _put_off(old, old.last_reconcile_time, frozenset(change), now)
         if late is not None:
@@ -182,6 +193,9 @@ def events(
     if status.phase is not old.phase:
         is_bad = status.phase in FINAL_PHASES and status.phase is not Phase.SUCCEED
         yield make.phase(status.phase, status.message, is_bad=is_bad)
+    if (status.suspension is None) is not (old.suspension is None):
+        reason = JobReason.RESUMED if status.suspension is None else JobReason.SUSPENDED
+        yield make.normal(reason.value, REASON_TEXT[reason])
     for record in status.scale_records:
         if record not in old.scale_records:
             text = f"{record.role}: {record.from_} to {record.to}: {record.reason}"
@@ -235,8 +249,16 @@ def _conditions(
         condition("Ready", status.phase is Phase.RUNNING, status.phase.value),
         condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
+    if status.suspension is not None or any(c.type == SUSPENDED for c in status.conditions):
+        wanted.append(_suspended_condition(status))
     dated_ones = [dated(one, status.conditions, at) for one in wanted]
     return (*dated_ones, *kept_conditions(status.conditions))
+
+
+def _suspended_condition(status: AITrainingJobStatus) -> Condition:
+    is_held = status.suspension is not None
+    reason = JobReason.SUSPENDED if is_held else JobReason.RESUMED
+    return condition(SUSPENDED, is_held, reason.value, REASON_TEXT[reason])
 
 
 def _phase_condition(

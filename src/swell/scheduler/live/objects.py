@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Key
 from swell.api.pod import LabelSelector, Pod
 from swell.api.policy import PodDisruptionBudget
@@ -104,9 +104,7 @@ def group_facts(group: PodGroup) -> tuple[object, ...]:
 
 
 def job_facts(job: AITrainingJob) -> tuple[object, ...]:
-    status = job.status
-    goes_on = status.ending is None and status.phase not in FINAL_PHASES
-    return job.metadata.uid, job.spec.replica_specs, status.target_replicas, goes_on
+    return job.metadata.uid, job.spec.replica_specs, job.status.target_replicas, job.goes_on
 
 
 def queue_facts(queue: Queue) -> tuple[object, ...]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from random import Random
 
 from swell.api.aitrainingjob import (
-    FINAL_PHASES,
     RECORDS_MAX,
     AITrainingJob,
     ResizeAuthor,
@@ -124,7 +123,7 @@ class Shrinker:
         pending, job = self._pending.get(key), self._cache.informers.jobs.get(key)
         if pending is None:
             return
-        if job is None or job.metadata.uid != pending.uid or _has_ended(job):
+        if job is None or job.metadata.uid != pending.uid or not job.goes_on:
             self._drop(key)
             return
         # Copied, because another cycle may add roles while the write is awaited.
@@ -202,7 +201,3 @@ def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> 
             ),
         )
     )
-
-
-def _has_ended(job: AITrainingJob) -> bool:
-    return job.status.ending is not None or job.status.phase in FINAL_PHASES

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy
+from swell.api.aitrainingjob import AITrainingJob, EdlPolicy
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.tasks import COMPLETION_INDEX, Task, TaskStatus
 
@@ -95,7 +95,7 @@ class RoleMembers:
 def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
     """Returns every role of a job. Only elastic Auto roles of a job that goes on may shrink."""
     key = str(job.metadata.key)
-    goes_on = job.status.ending is None and job.status.phase not in FINAL_PHASES
+    goes_on = job.goes_on
     return {
         name.lower(): ElasticRole(
             job=key,
