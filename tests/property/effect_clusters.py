@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from random import Random
 
 from msgspec.structs import replace as changed
@@ -21,28 +22,31 @@ from tests.property.scheduler_clusters import Traits, random_cluster
 _NETWORKED_ONE_IN = 5
 
 
-def clusters(n: int) -> Iterator[SchedulerObjects]:
-    """Yields the clusters of the first seeds."""
-    for seed in range(n):
-        chance = Random(seed)
-        objects = random_cluster(chance, Traits(tree=chance.random() < 0.3))
-        objects.nodes = [_disliked(chance, node) for node in objects.nodes]
-        objects.pods = [_picky(chance, pod) for pod in objects.pods]
-        objects.queues = [_in_a_tree(chance, queue) for queue in objects.queues]
-        objects.groups = [_urgent(chance, group) for group in objects.groups]
-        for label in "uv":
-            body: Body = {
-                "metadata": {"name": label, "namespace": "ns"},
-                "spec": {"selector": {"matchLabels": {"app": label}}},
-                "status": {"disruptionsAllowed": chance.randint(0, 2)},
-            }
-            objects.budgets.append(codec.convert(body, PodDisruptionBudget))
-        claim: Body = {"metadata": {"name": "data", "namespace": "ns"}}
-        objects.claims.append(codec.convert(claim, PersistentVolumeClaim))
-        if seed % _NETWORKED_ONE_IN == 0:
-            objects.hyper_nodes = list(_domains(chance, objects.nodes))
-            objects.groups = [_close(chance, group) for group in objects.groups]
-        yield objects
+@cache
+def cluster_of(seed: int) -> SchedulerObjects:
+    chance = Random(seed)
+    objects = random_cluster(chance, Traits(tree=chance.random() < 0.3))
+    objects.nodes = [_disliked(chance, node) for node in objects.nodes]
+    objects.pods = [_picky(chance, pod) for pod in objects.pods]
+    objects.queues = [_in_a_tree(chance, queue) for queue in objects.queues]
+    objects.groups = [_urgent(chance, group) for group in objects.groups]
+    for label in "uv":
+        body: Body = {
+            "metadata": {"name": label, "namespace": "ns"},
+            "spec": {"selector": {"matchLabels": {"app": label}}},
+            "status": {"disruptionsAllowed": chance.randint(0, 2)},
+        }
+        objects.budgets.append(codec.convert(body, PodDisruptionBudget))
+    claim: Body = {"metadata": {"name": "data", "namespace": "ns"}}
+    objects.claims.append(codec.convert(claim, PersistentVolumeClaim))
+    if is_networked(seed):
+        objects.hyper_nodes = list(_domains(chance, objects.nodes))
+        objects.groups = [_close(chance, group) for group in objects.groups]
+    return objects
+
+
+def is_networked(seed: int) -> bool:
+    return seed % _NETWORKED_ONE_IN == 0
 
 
 def _disliked(chance: Random, node: Node) -> Node:

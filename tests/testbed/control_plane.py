@@ -22,7 +22,7 @@ from tests.testbed import binaries
 from tests.testbed.certificates import Certificates, write_certificates
 from tests.testbed.processes import ChildProcess, ProcessEndedError, free_loopback_ports
 
-READY_S_MAX = 60.0
+READY_S_MAX = 180.0
 # The API server waits a minute for watches still open; its state is etcd's, so force is harmless.
 STOP_GRACE_S = 5.0
 POLL_S = 0.05
