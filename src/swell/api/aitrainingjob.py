@@ -11,7 +11,7 @@ from enum import Enum
 from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS, REPLICAS
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.scheduling import NetworkTopology
-from swell.api.training import TrainingStatus
+from swell.api.training import MANAGER, TrainingStatus
 
 API_GROUP = "elasticdeeplearning.ai"
 # On a job of either kind: somebody has stopped it; the value is the message. It ends as Failed,
@@ -112,6 +112,13 @@ class RestartScope(Enum):
     ALL = "All"
 
 
+class AfterPolicy(Enum):
+    """What becomes of a job when one that it comes after fails or goes."""
+
+    FAIL = "Fail"
+    WAIT = "Wait"
+
+
 class ResizeAuthor(Enum):
     """The component or person that changed a role's target."""
 
@@ -174,6 +181,12 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     restarting_exit_code: str | int = ""
     reporting: bool | None = None
     suspend: bool | None = None
+    ttl_seconds_after_finished: int | None = None
+    managed_by: str = ""
+    save_seconds: int | None = None
+    deadline: str | None = None
+    after: tuple[str, ...] = ()
+    after_policy: AfterPolicy = AfterPolicy.FAIL
     network_topology: NetworkTopology | None = None
     replica_specs: dict[str, ReplicaSpec] = {}
 
@@ -294,6 +307,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     backoff: dict[str, int] = {}
     ending: Ending | None = None
     suspension: Suspension | None = None
+    dependencies: dict[str, str] = {}
     paused_at: str | None = None
     paused_seconds: int = 0
     epoch: int = 0
@@ -324,7 +338,9 @@ class AITrainingJob(ApiStruct, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the job has or will have pods, as things are: no end is near, no suspension."""
+        """Whether the job is ours, and has or will have pods: no end is near, no suspension."""
         status = self.status
         is_held = status.suspension is not None or self.wants_suspension
+        if self.spec.managed_by not in {"", MANAGER}:
+            return False
         return status.ending is None and status.phase not in FINAL_PHASES and not is_held

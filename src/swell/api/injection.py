@@ -5,6 +5,8 @@ The operator writes them, and the training library reads them.
 
 from __future__ import annotations
 
+import msgspec
+
 # The folder of the mounted members ConfigMap. Its files: `epoch`; one named as each role, with a
 # `host[:port]` a line; and `instances`, with a line `role number number ...` for each role.
 MEMBERS_VARIABLE = "SWELL_MEMBERS"
@@ -33,3 +35,26 @@ CHECKPOINTS_VARIABLE = "SWELL_CHECKPOINTS"
 REPORT_VOLUME = "swell-report"
 REPORT_FILE = "report.json"
 REPORT_ANNOTATION = "elasticdeeplearning.ai/report"
+# The file beside it by which a program says that it has saved and may go, and its annotation.
+SAVED_FILE = "saved"
+SAVED_ANNOTATION = "elasticdeeplearning.ai/saved"
+# On a pod: the request to leave, a `ReleaseRequest`, which its release file shows.
+RELEASE_ANNOTATION = "elasticdeeplearning.ai/release"
+# On a pod that the scheduler wants to go and leaves to the operator: an `EvictionRecord`.
+EVICTION_ANNOTATION = "elasticdeeplearning.ai/eviction"
+
+
+class ReleaseRequest(msgspec.Struct, frozen=True):
+    """The request to leave, as the release file has it. The pod is deleted at the deadline."""
+
+    reason: str = ""
+    deadline: str = ""
+    epoch: int = 0
+
+
+class EvictionRecord(msgspec.Struct, frozen=True, rename={"for_": "for"}):
+    """The scheduler's record on a victim: the pod's own UID, who gets its room, and until when."""
+
+    uid: str = ""
+    for_: str = ""
+    deadline: str = ""

@@ -8,6 +8,9 @@ from __future__ import annotations
 from swell.api.meta import ApiStruct
 from swell.api.report import TrainingState
 
+# `spec.managedBy` of a job that is ours; so is one that names nobody.
+MANAGER = "elasticdeeplearning.ai/swell-operator"
+
 
 class TrainingSave(ApiStruct, frozen=True):
     """The last checkpoint: the step it holds, when it was complete, how many seconds it took."""

@@ -128,6 +128,7 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     scheduler_name: str = msgspec.field(default="", name="schedulerName")
     pod_group_name: str = msgspec.field(default="", name="podGroupName")
     queue: str = ""
+    managed_by: str = msgspec.field(default="", name="managedBy")
     volumes: tuple[Body, ...] = ()
     volume_mounts: tuple[Body, ...] = msgspec.field(default=(), name="VolumeMounts")
     mountpath: str = ""

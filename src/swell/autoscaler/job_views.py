@@ -16,6 +16,7 @@ from swell.api.meta import Body, Key
 from swell.api.pod import Container, PodSpec, Toleration
 from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
+from swell.api.training import MANAGER
 from swell.api.trainingjob import ROLE_LABELS, RoleSpec, TrainingJob
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.views import (
@@ -104,6 +105,7 @@ def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
     spec, status = job.spec, job.status
     phase = status.phase
     is_over = phase in trainingjob.FINAL_PHASES or status.released
+    is_over = is_over or spec.managed_by not in {"", MANAGER}
     return AutoscalerJob(
         id=id_of(job),
         uid=job.metadata.uid,

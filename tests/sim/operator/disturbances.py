@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.codec import encode
+from swell.api.injection import (
+    EVICTION_ANNOTATION,
+    RELEASE_ANNOTATION,
+    SAVED_ANNOTATION,
+    EvictionRecord,
+)
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body
+from swell.api.pod import Pod, PodPhase
 from swell.api.times import format_time
-from swell.runtime.cluster import merge_patch
+from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import ClusterError
 from swell.sim.actors import nemesis as common
 from swell.sim.actors.fleet import GPU_CONDITION
@@ -23,7 +32,7 @@ from tests.sim.operator.observation import RESUMES, jobs_in
 from tests.sim.undecodable import UNDECODABLE, Marker
 from tests.sim.wiping import WIPED, StatusWiper
 
-AUTOSCALER = "autoscaler"
+AUTOSCALER, SCHEDULER = "autoscaler", "scheduler"
 
 
 class OperatorFault(StrEnum):
@@ -37,6 +46,8 @@ class OperatorFault(StrEnum):
     RESIZED = "F27 job resized"
     EDITED = "F27 job edited"
     SUSPENDED = "F27 job suspended"
+    SAVED = "a program has saved"
+    PREEMPTED = "F23 pod is to make room"
     QUOTA = "F28 quota exceeded"
     WIPED = WIPED
 
@@ -53,6 +64,8 @@ RATES_MAX: Mapping[str, float] = {
     OperatorFault.RESIZED: 0.06,
     OperatorFault.EDITED: 0.03,
     OperatorFault.SUSPENDED: 0.04,
+    OperatorFault.SAVED: 0.20,
+    OperatorFault.PREEMPTED: 0.04,
     OperatorFault.QUOTA: 0.03,
     OperatorFault.WIPED: 0.03,
     UNDECODABLE: 0.06,
@@ -86,6 +99,8 @@ def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
         OperatorFault.RESIZED: acts.resize,
         OperatorFault.EDITED: acts.edit,
         OperatorFault.SUSPENDED: acts.suspend,
+        OperatorFault.SAVED: acts.save,
+        OperatorFault.PREEMPTED: acts.preempt,
         OperatorFault.QUOTA: acts.exceed_quota,
         OperatorFault.WIPED: StatusWiper(world, AI_TRAINING_JOBS, DAMAGES).wipe,
         UNDECODABLE: Marker(world).disturb,
@@ -99,6 +114,7 @@ class _Acts:
         self._world = world
         self._user = world.connect(USER)
         self._autoscaler = world.connect(AUTOSCALER)
+        self._scheduler = world.connect(SCHEDULER)
 
     async def lose_node(self, fault: Fault) -> bool:
         name = NODES[int(fault.amount * len(NODES))]
@@ -157,6 +173,45 @@ class _Acts:
         if fault.amount > 0.5:
             change = {"replicaSpecs": {role: {"restartLimit": 3 + int(fault.scaled(0, 9))}}}
         return await self._patched(job, change)
+
+    async def save(self, fault: Fault) -> bool:
+        """A program that was asked to leave has saved, as its node hands on."""
+        asked = [
+            pod
+            for pod in pods_in(self._world)
+            if RELEASE_ANNOTATION in pod.metadata.annotations
+            and SAVED_ANNOTATION not in pod.metadata.annotations
+        ]
+        return bool(asked) and await self._noted(
+            asked[int(fault.amount * 997) % len(asked)], {SAVED_ANNOTATION: "saved"}
+        )
+
+    async def preempt(self, fault: Fault) -> bool:
+        """The scheduler leaves a victim to the operator, and deletes it itself if that is late."""
+        running = [pod for pod in pods_in(self._world) if pod.status.phase is PodPhase.RUNNING]
+        if not running:
+            return False
+        pod = running[int(fault.amount * 997) % len(running)]
+        within_s = fault.scaled(1, 20)
+        deadline = format_time(self._world.clock.now() + within_s)
+        record = encode(EvictionRecord(pod.metadata.uid, "default/big", deadline)).decode()
+        if not await self._noted(pod, {EVICTION_ANNOTATION: record}):
+            return False
+        self._world.spawn(self._delete(pod, within_s + 10))
+        return True
+
+    async def _delete(self, pod: Pod, after_s: float) -> None:
+        await self._world.clock.sleep(after_s)
+        with suppress(ClusterError):
+            await self._scheduler.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid))
+
+    async def _noted(self, pod: Pod, notes: Body) -> bool:
+        metadata: Body = {"uid": pod.metadata.uid, "annotations": notes}
+        try:
+            await self._scheduler.patch(PODS, pod.metadata.key, merge_patch({"metadata": metadata}))
+        except ClusterError:
+            return False
+        return True
 
     async def suspend(self, fault: Fault) -> bool:
         """Suspend a job, and resume it after a while."""

@@ -14,9 +14,19 @@ from unittest.mock import patch
 import msgspec
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
+from swell.api.injection import RELEASE_ANNOTATION
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
-from swell.operator.aitrainingjob import children, decide, recovery, restarts, status, suspension
+from swell.api.pod import Pod
+from swell.operator.aitrainingjob import (
+    children,
+    decide,
+    departures,
+    recovery,
+    restarts,
+    status,
+    suspension,
+)
 from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
@@ -43,6 +53,7 @@ from tests.sim.planting import (
 )
 
 suspension_release = suspension.release_actions
+children_leaving = children._leaving
 EPOCH_TIME = "2026-01-01T00:00:00Z"
 
 Decide = Callable[[AITrainingJobSnapshot, float], Plan]
@@ -331,15 +342,32 @@ def _suspends_unrecorded(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
     return replace(plan, actions=tuple(forget(step) for step in plan.actions))
 
 
-def _suspends_on_edges(seen: AITrainingJobSnapshot, now: float) -> list[Action]:
+def _suspends_on_edges(
+    seen: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> list[Action]:
     """Pods are deleted in the pass that records the suspension, and in no other."""
     is_new = seen.job.status.suspension is None
-    return suspension_release(seen, now) if is_new else []
+    return suspension_release(seen, status, now) if is_new else []
 
 
-def _keeps_the_group(seen: AITrainingJobSnapshot, now: float) -> list[Action]:
+def _asks_everybody(
+    seen: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> list[tuple[Replica, str]]:
+    """Whenever a pod has to go, its peers are asked to leave as well."""
+    leaving = children_leaving(seen, status)
+    return [(one, "oh") for one in seen.replicas] if leaving else []
+
+
+def _no_deadline(pod: Pod) -> float | None:
+    """A pod that was asked to save is waited for until it answers."""
+    return 1e12 if RELEASE_ANNOTATION in pod.metadata.annotations else None
+
+
+def _keeps_the_group(
+    seen: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> list[Action]:
     """A suspended job goes on asking for room."""
-    return suspension_release(replace(seen, group=None), now)
+    return suspension_release(replace(seen, group=None), status, now)
 
 
 PLANTED: Mapping[str, Flaw] = {
@@ -371,6 +399,11 @@ PLANTED: Mapping[str, Flaw] = {
     "operator writes every report": _report_often,
     "operator suspends without a record": _planning(_suspends_unrecorded),
     "operator suspends on edges": _inside(suspension, "release_actions", _suspends_on_edges),
+    "operator deletes who is asked to save": _inside(
+        departures, "_may_save", lambda one, _: not one.is_released and one.is_bound
+    ),
+    "operator asks without a reason": _inside(children, "_leaving", _asks_everybody),
+    "operator waits for ever": _inside(departures, "release_deadline", _no_deadline),
     "operator keeps the group of suspended jobs": _inside(
         suspension, "release_actions", _keeps_the_group
     ),

@@ -15,6 +15,8 @@ from swell.sim.process import Ports
 
 # Of all answers: none at all, something that is no report, and one that names another leader.
 SILENT, NONSENSE, OTHER = 0.1, 0.2, 0.6
+# Of all reports: those of a program that saves when it is asked to leave.
+SAVES = 0.7
 
 
 def with_addresses(job: AITrainingJob, informers: AITrainingJobInformers) -> ReportTarget | None:
@@ -37,8 +39,8 @@ def simulated_programs(ports: Ports) -> FetchReport:
         if chance < OTHER:
             return ReportAnswer(404, encode({"leader": ports.random.randrange(5)}))
         size, step = ports.random.randrange(1, 5), int(ports.clock.monotonic())
-        return ReportAnswer(
-            200, encode(TrainingReport(generation=1, epoch=1, size=size, step=step))
-        )
+        saves = ports.random.random() < SAVES
+        report = TrainingReport(generation=1, epoch=1, size=size, step=step, saves=saves)
+        return ReportAnswer(200, encode(report))
 
     return fetch

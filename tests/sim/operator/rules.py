@@ -13,7 +13,7 @@ from swell.api.aitrainingjob import (
     CleanPodPolicy,
     RestartScope,
 )
-from swell.api.injection import INSTANCES_FILE
+from swell.api.injection import INSTANCES_FILE, RELEASE_ANNOTATION
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, SERVICES
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
@@ -26,6 +26,7 @@ from swell.operator.aitrainingjob.snapshot import covers
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, owner_of, pod_states
 from swell.sim.world import SimulatedWorld
+from tests.sim.operator.departure_rules import SavedBeforeDeleted, was_asked
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.operator.training_rules import (
@@ -64,6 +65,8 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         NumbersGrow(world),
         ReportsAreWrittenSeldom(world),
         HoldersStay(world, history),
+        SavedBeforeDeleted(world, history),
+        AskedForReason(world, history),
     ]
 
 
@@ -234,10 +237,29 @@ class DeletedForReason:
         job = self.history.at(owner_of(before), sent)
         if self.history.was_gone(owner_of(before), sent):
             return  # left behind: garbage
-        if job is not None and not _may_go(job, before):
+        if job is not None and not was_asked(before) and not _may_go(job, before):
             yield f"{commit.key} deleted without a recorded reason"
         if not owner_of(before):
             yield f"{commit.key} deleted, though it was none of ours"
+
+
+@dataclass
+class AskedForReason:
+    """O5: a pod is asked to leave only for a reason that was on record when it was asked."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "O5 asked for a reason"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or after is None or not self.world.is_subject(commit.actor):
+            return
+        if RELEASE_ANNOTATION not in after.metadata.annotations or was_asked(before):
+            return
+        job = self.history.when_sent(commit, "patch", owner_of(before))
+        if job is not None and not _may_go(job, before):
+            yield f"{commit.key} asked to leave without a recorded reason"
 
 
 def _may_go(job: AITrainingJob, pod: Pod) -> bool:

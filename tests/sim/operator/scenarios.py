@@ -244,6 +244,8 @@ async def suspend(world: SimulatedWorld) -> None:
     auto = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 4}
     elastic = a_role(Pods(runs_s=200), replicas=2, restartPolicy="Always", **auto)
     await user.submit("dog", {"trainer": elastic}, reporting=world.chance.integer(0, 1, "dog") > 0)
+    saving = a_role(Pods(fails=1, runs_s=150), replicas=3, **again)
+    await user.submit("fox", {"trainer": saving}, saveSeconds=world.chance.integer(0, 30, "fox"))
     await user.submit("emu", {"trainer": a_role(Pods(runs_s=900), replicas=2)})
     await user.wait("ant")
     await user.edit("ant", {"suspend": True})
@@ -255,9 +257,10 @@ async def suspend(world: SimulatedWorld) -> None:
     await user.edit("bee", {"suspend": False})
     await user.until_running("dog", 1)
     for turn in range(3):
-        await user.edit("dog", {"suspend": True})
-        await user.wait(f"dog {turn}", up_to_s=12)
-        await user.edit("dog", {"suspend": False})
+        for name in ("dog", "fox"):
+            await user.edit(name, {"suspend": True})
+            await user.wait(f"{name} {turn}", up_to_s=12)
+            await user.edit(name, {"suspend": False})
     await user.edit("cat", {"suspend": True})
     await user.wait("cat", up_to_s=60)
     if world.chance.integer(0, 1, "cat ends") > 0:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from swell.api.aitrainingjob import (
     RECORDS_MAX,
+    AfterPolicy,
     AITrainingJobPhase,
     AITrainingJobSpec,
     CleanPodPolicy,
@@ -50,7 +51,7 @@ from swell.api.schemas.shared import (
     or_empty,
     pod_template,
 )
-from swell.api.schemas.training import training_status
+from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, training_status
 from swell.api.schemas.transitions import freeze_rule
 
 RESERVED_ROLE = "trainingjob"
@@ -81,6 +82,11 @@ MIN_WITHIN_MAX = ValidationRule(
     "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
     "minReplicas must not be greater than maxReplicas",
     ".minReplicas",
+)
+NOT_AFTER_ITSELF = ValidationRule(
+    "!has(self.spec.after) || !(self.metadata.name in self.spec.after)",
+    "a job must not come after itself",
+    ".spec.after",
 )
 ROLE_NAMES = ValidationRule(
     f"self.all(role, size(role) <= {NAME_SIZE_MAX} && role.matches('^{ROLE_NAME.regex}$'))",
@@ -201,10 +207,33 @@ def spec() -> Schema:
             "suspend": boolean(
                 "Whether the job gives back all its pods and waits; false lets it queue anew."
             ),
+            "ttlSecondsAfterFinished": integer(
+                "Seconds after its end at which the job is deleted; without it, never.",
+                maximum=INT32_MAX,
+                example="3600",
+            ),
+            "managedBy": MANAGED_BY,
+            "deadline": moment("When it should be done; a later end is told, and stops nothing."),
+            "after": listing(
+                text(pattern=DNS_LABEL_LETTER_FIRST, size_max=NAME_SIZE_MAX, example="prepare"),
+                size_max=AFTER_MAX,
+                description="Jobs of the namespace that must have succeeded before this one.",
+            ),
+            "afterPolicy": choice(
+                AfterPolicy,
+                "What becomes of the job when one of these fails or goes.",
+                default=_UNSET.after_policy,
+            ),
+            "saveSeconds": integer(
+                "Seconds that the program may take to save before a pod that could stay goes.",
+                maximum=INT32_MAX,
+                example="60",
+            ),
             "networkTopology": NETWORK_TOPOLOGY,
             "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
         },
         required=("replicaSpecs",),
+        rules=(MANAGER_STAYS,),
     )
 
 
@@ -218,12 +247,13 @@ def ai_training_job() -> Schema:
             "status": job_status(),
         },
         required=("spec",),
-        rules=(POD_NAMES_FIT, freeze_rule()),
+        rules=(POD_NAMES_FIT, NOT_AFTER_ITSELF, freeze_rule()),
         description="An elastic job of one or more roles, each a set of equal pods.",
     )
 
 
 ROLES_MAX = 16
+AFTER_MAX = 64
 INDEXES_MAX = 100_000
 
 _COUNT = integer(maximum=INT64_MAX)
@@ -301,6 +331,7 @@ def job_status() -> Schema:
             "backoff": _COUNT_BY_ROLE,
             "ending": _ENDING,
             "suspension": _SUSPENSION,
+            "dependencies": mapping(text(), size_max=AFTER_MAX),
             "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),
             "pausedSeconds": _COUNT,
             "epoch": _COUNT,

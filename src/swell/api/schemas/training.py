@@ -1,11 +1,13 @@
-"""The schema of the part of a job's status that its program's reports fill in."""
+"""Parts of the schemas of both kinds of job: reports in the status, and who manages a job."""
 
 from __future__ import annotations
 
 from swell.api.report import TrainingState
 from swell.api.schemas.model import (
     INT64_MAX,
+    Pattern,
     Schema,
+    ValidationRule,
     boolean,
     choice,
     integer,
@@ -14,12 +16,31 @@ from swell.api.schemas.model import (
     table,
     text,
 )
+from swell.api.training import MANAGER
 
 # As many sizes of the group as a status keeps rates for.
 RATES_MAX = 16
 NUMBER_SIZE_MAX = 32
 
 _COUNT = integer(maximum=INT64_MAX)
+
+MANAGED_BY = text(
+    "Another controller that the job is left to; nothing is written about it then.",
+    pattern=Pattern(
+        r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?)?",
+        "must be a domain, a slash and a path",
+        MANAGER,
+    ),
+    size_max=63,
+    example=MANAGER,
+)
+# Pods and services would be left to nobody, or to two.
+MANAGER_STAYS = ValidationRule(
+    "has(self.managedBy) == has(oldSelf.managedBy)"
+    " && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
+    "managedBy must not change",
+    ".managedBy",
+)
 
 
 def training_status() -> Schema:

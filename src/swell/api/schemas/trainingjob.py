@@ -33,6 +33,7 @@ from swell.api.schemas.shared import (
     metadata_schema,
     or_empty,
 )
+from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS
 from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
 
 # The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
@@ -100,6 +101,7 @@ def spec() -> Schema:
                 "The queue; without it, that of the annotation scheduling.volcano.sh/queue-name.",
                 pattern=or_empty(DNS_SUBDOMAIN),
             ),
+            "managedBy": MANAGED_BY,
             "volumes": _OPEN_OBJECTS,
             "VolumeMounts": _OPEN_OBJECTS,
             "mountpath": text(size_max=4096),
@@ -117,7 +119,7 @@ def spec() -> Schema:
         },
         required=("image",),
         is_open=True,
-        rules=(ELASTIC_IS_FAULT_TOLERANT,),
+        rules=(ELASTIC_IS_FAULT_TOLERANT, MANAGER_STAYS),
     )
 
 

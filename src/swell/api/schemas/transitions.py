@@ -19,6 +19,8 @@ FROZEN_JOB_FIELDS = (
     "restartingExitCode",
     "reporting",
     "networkTopology",
+    "after",
+    "afterPolicy",
 )
 FROZEN_ROLE_FIELDS = (
     "restartPolicy",
@@ -31,7 +33,7 @@ FROZEN_ROLE_FIELDS = (
 )
 CHANGEABLE = (
     "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit,"
-    " cleanPodPolicy and suspend"
+    " cleanPodPolicy, suspend, ttlSecondsAfterFinished, saveSeconds and deadline"
 )
 
 FIELDS_FROZEN = f"once a job is under way only {CHANGEABLE} may change"
@@ -40,10 +42,10 @@ REPLICAS_FROZEN = (
     "replicas may be changed only in a role whose edlPolicy is Manual once a job is under way"
 )
 
-# A job that is suspended from the beginning has a phase, and has not started.
+# A job that is suspended from the beginning, or waits for others, has a phase and not started.
 _NOT_STARTED = (
     "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == ''"
-    " || (has(oldSelf.status.suspension) && !has(oldSelf.status.startTime)) || "
+    " || (oldSelf.status.phase == 'Pending' && !has(oldSelf.status.startTime)) || "
 )
 # A write of the status changes nothing else, and it changes this time. Comparing two times is
 # cheaper than comparing two specs.

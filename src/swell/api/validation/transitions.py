@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from swell.api.aitrainingjob import EdlPolicy
+from swell.api.aitrainingjob import AITrainingJobPhase, EdlPolicy
 from swell.api.schemas.aitrainingjob import replica_spec, spec
 from swell.api.schemas.model import Schema
 from swell.api.schemas.transitions import (
@@ -35,9 +35,9 @@ def change_problems(old: object, new: object) -> list[FieldProblem]:
 
 
 def _is_held(job: object) -> bool:
-    """Whether a job has been suspended from its beginning."""
-    is_suspended = at(job, "status", "suspension") is not None
-    return is_suspended and at(job, "status", "startTime") is None
+    """Whether a job has been suspended from its beginning, or waits for others."""
+    is_pending = at(job, "status", "phase") == AITrainingJobPhase.PENDING.value
+    return is_pending and at(job, "status", "startTime") is None
 
 
 def _job_changes(old: object, new: object) -> Iterator[FieldProblem]:

@@ -128,6 +128,10 @@ class JobOptions:
         float,
         option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
     ] = _JOBS.node_fence_after_s
+    save_seconds_max: Annotated[
+        float,
+        option("--save-seconds-max", "Wait no longer for pods that save.", is_duration=True),
+    ] = _JOBS.save_seconds_max
     node_avoid_period: Annotated[
         float,
         option("--node-avoid-period", "Avoid nodes with broken GPUs this long.", is_duration=True),
@@ -176,6 +180,7 @@ class JobOptions:
             enable_creating_failed=self.enable_creating_failed,
             node_lost_after_s=self.node_lost_after,
             node_avoid_s=self.node_avoid_period,
+            save_seconds_max=self.save_seconds_max,
             gpu_fault_conditions=names_in(self.gpu_fault_conditions),
             gpu_fault_taints=names_in(self.gpu_fault_taints),
         )

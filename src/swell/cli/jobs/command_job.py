@@ -52,6 +52,10 @@ class CommandOptions:
     memory: Annotated[str, _flag("--memory", "Memory of each pod.")] = ""
     gpu: Annotated[str, _flag("--gpu", "GPUs of each pod.")] = ""
     image: Annotated[str, _flag("--image", "Image, where pods are containers.")] = ""
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="JOB", help="Begin when this job has succeeded."),
+    ] = None
     queue: Annotated[str, _flag("--queue", "Queue of the job.", "NAME")] = ""
     priority: Annotated[str, _flag("--priority", "PriorityClass of the job.", "NAME")] = ""
     framework: Annotated[str, _flag("--framework", "Such as pytorch: its variables.")] = ""
@@ -100,6 +104,7 @@ def command_job(
     name = name or f"run-{_suffix()}"
     spec: Body = {"replicaSpecs": {ROLE: _role(name, command, asked, environ)}}
     spec |= {"queue": asked.queue} if asked.queue else {}
+    spec |= {"after": list(dict.fromkeys(asked.after))} if asked.after else {}
     spec |= {"priority": asked.priority} if asked.priority else {}
     spec |= {"frameworkType": asked.framework} if asked.framework else {}
     spec |= {"timeLimit": max(1, round(asked.time_limit))} if asked.time_limit else {}

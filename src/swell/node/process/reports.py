@@ -1,8 +1,9 @@
-"""Hands on the reports that programs without the training library write into a file.
+"""Hands on what programs without the training library write into files: reports, and answers.
 
-The content of the file becomes an annotation of the pod, where the operator reads it. A file is
-looked at every ten seconds, and a pod is written only if it says something new. The program owns
-the file, so it is taken for nothing but a short text.
+The content of a file becomes an annotation of the pod, where the operator reads it. A report is
+looked at every ten seconds. The answer of a program that was asked to save and leave is looked at
+much more often, because somebody waits for its room. A pod is written only if its file says
+something new. The program owns the files, so they are taken for nothing but short texts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from swell.api.injection import REPORT_ANNOTATION, REPORT_FILE, REPORT_VOLUME
+from swell.api.injection import (
+    RELEASE_ANNOTATION,
+    REPORT_ANNOTATION,
+    REPORT_FILE,
+    REPORT_VOLUME,
+    SAVED_ANNOTATION,
+    SAVED_FILE,
+)
 from swell.api.kinds import PODS
 from swell.api.report import REPORT_BYTES_MAX
 from swell.node.pods import BoundPod
@@ -25,6 +33,10 @@ from swell.runtime.logs import get_logger
 log = get_logger(__name__)
 
 PERIOD_S = 10.0
+# Between two looks for an answer: short beside the second that a pod takes to stop.
+ANSWER_S = 0.5
+# The answer that an empty file is.
+_SAVED = "saved"
 
 
 class ReportFiles:
@@ -45,23 +57,37 @@ class ReportFiles:
 
     async def run(self) -> None:
         """Look at all files, again and again."""
+        reports_s = 0.0
         while True:
-            await self._clock.sleep(PERIOD_S)
+            await self._clock.sleep(ANSWER_S)
+            reports_s += ANSWER_S
             for pod in self._pods():
-                if not pod.is_final and any(v.name == REPORT_VOLUME for v in pod.spec.volumes):
-                    await self._hand_on(pod)
+                if pod.is_final or not any(v.name == REPORT_VOLUME for v in pod.spec.volumes):
+                    continue
+                folder = self._folders.volume(pod.metadata.uid, REPORT_VOLUME)
+                if RELEASE_ANNOTATION in pod.metadata.annotations:
+                    await self._hand_on(pod, SAVED_ANNOTATION, _answer(folder / SAVED_FILE))
+                if reports_s >= PERIOD_S:
+                    text = read_report_file(folder / REPORT_FILE)
+                    await self._hand_on(pod, REPORT_ANNOTATION, text)
+            if reports_s >= PERIOD_S:
+                reports_s = 0.0
 
-    async def _hand_on(self, pod: BoundPod) -> None:
+    async def _hand_on(self, pod: BoundPod, annotation: str, text: str) -> None:
         meta = pod.metadata
-        text = read_report_file(self._folders.volume(meta.uid, REPORT_VOLUME) / REPORT_FILE)
-        if not text or text == meta.annotations.get(REPORT_ANNOTATION):
+        if not text or text == meta.annotations.get(annotation):
             return
-        note = {"uid": meta.uid, "annotations": {REPORT_ANNOTATION: text}}
+        note = {"uid": meta.uid, "annotations": {annotation: text}}
         try:
             await self._cluster.patch(PODS, meta.key, merge_patch({"metadata": note}))
         except (ClusterError, UnreachableError, OutcomeUnknownError) as error:
             # The next look finds the file again.
-            log.info("report is not handed on", pod=str(meta.key), why=str(error))
+            log.info("file is not handed on", pod=str(meta.key), why=str(error))
+
+
+def _answer(path: Path) -> str:
+    """The answer in a file; empty where there is none."""
+    return read_report_file(path) or (_SAVED if path.is_file() else "")
 
 
 def read_report_file(path: Path) -> str:

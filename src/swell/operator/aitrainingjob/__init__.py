@@ -12,12 +12,14 @@ In reading order:
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
 - `endings`: whether the job ends, how, and why.
+- `dependencies`: the jobs that must have succeeded before this one.
 - `suspension`: how a job gives back its pods, and gets new ones.
 - `phases`: the phase machine, and the reasons that go with phases.
 - `status`: the new status, its write, and its events.
 - `instances`: the numbers that tell a pod from its predecessors.
 - `membership`: the members ConfigMap and its epoch.
 - `children`: the steps to the pods, services and group there should be.
+- `departures`: how pods leave that could stay: they may save first.
 - `topology`: where the pods may be, as the group has it.
 - `pods`: pods and services from a role's template.
 - `environment`: how a pod's variables are made.

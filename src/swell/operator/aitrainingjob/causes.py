@@ -114,7 +114,7 @@ def _of_pods(
         cause = _node_cause(replica, spec, snapshot, now)
         # A pod that is being deleted will be gone soon, and is replaced then. Only a lost node
         # may keep it from ever going.
-        if cause is None and not replica.is_leaving:
+        if cause is None and not replica.is_leaving and not replica.is_released:
             cause = _failure(replica, spec, snapshot) or _creation(replica, snapshot, now)
         if cause is not None:
             yield cause
@@ -130,7 +130,7 @@ def _node_cause(
     if _is_lost(replica, snapshot, now):
         message = f"pod {replica.name}: node {node} is lost"
         return _cause(CauseKind.NODE, replica, JobReason.NODE_LOST, message, restart)
-    if replica.is_leaving:
+    if replica.is_leaving or replica.is_released:
         return None
     if replica.phase is PodPhase.FAILED and _is_disrupted(replica):
         message = f"pod {replica.name} on node {node} was disrupted: {_why(replica)}"

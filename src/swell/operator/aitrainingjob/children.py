@@ -17,12 +17,14 @@ from swell.api.quantity import Quantity
 from swell.api.requests import template_requests
 from swell.operator.aitrainingjob import labels, restarts
 from swell.operator.aitrainingjob.causes import Cause
-from swell.operator.aitrainingjob.cleanup import delete_pods, delete_services
+from swell.operator.aitrainingjob.cleanup import delete_services
+from swell.operator.aitrainingjob.departures import depart, evicted
 from swell.operator.aitrainingjob.instances import Instances, raised_instances
 from swell.operator.aitrainingjob.membership import members_body, members_data, members_notes
 from swell.operator.aitrainingjob.pods import pod_bodies, service_body
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
+    Replica,
     current,
     is_restarting,
     is_surplus,
@@ -58,9 +60,6 @@ def child_steps(
     its numbers is put off, a change of the group is put off with it.
     """
     owner = controller_reference(snapshot.job)
-    to_delete = [
-        one for one in snapshot.replicas if is_restarting(one, status) or is_surplus(one, status)
-    ]
     waits = restarts.must_wait(snapshot, status, now)
     wanted = [] if waits else list(islice(missing(snapshot, status), CREATES_MAX))
     numbers = raised_instances(snapshot, status, wanted, now)
@@ -69,7 +68,7 @@ def child_steps(
     if snapshot.group is None or is_written:
         shared += _group_steps(snapshot, status, final, owner)
     deletes = [
-        *delete_pods(to_delete, snapshot, now),
+        *depart(_leaving(snapshot, status), snapshot, status, now),
         *delete_services(snapshot, _surplus_services(snapshot, status)),
     ]
     steps: list[Step] = [*together(shared), *together(deletes), *_secret_steps(snapshot, wanted)]
@@ -78,6 +77,19 @@ def child_steps(
         services = _service_steps(snapshot, status)[:CREATES_MAX]
         steps += together([*(CreateObject(PODS, body) for body in pods), *services])
     return [*steps, *together(_touches(snapshot, status))]
+
+
+def _leaving(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> list[tuple[Replica, str]]:
+    """The pods that have to go, each with the reason that it is told."""
+    found = {one.name: (one, "makes room") for one in evicted(snapshot)}
+    for one in snapshot.replicas:
+        if is_restarting(one, status):
+            found[one.name] = (one, "its job restarts")
+        elif is_surplus(one, status) or one.is_released:
+            found[one.name] = (one, "its role shrinks")
+    return list(found.values())
 
 
 def _touches(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> list[Action]:

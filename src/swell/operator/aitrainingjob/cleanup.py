@@ -8,16 +8,17 @@ from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import AITrainingJobStatus, CleanPodPolicy, Ending
 from swell.api.codec import to_body
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
+from swell.api.times import has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.endings import is_deleted_at_end, new_ending
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import fence_deadline, is_fenced
-from swell.operator.framework.recovery import EndingMark, mark_ending
-from swell.operator.framework.status import remove_finalizer
+from swell.operator.framework.recovery import EndingMark, mark_ending, sound_time
+from swell.operator.framework.status import JobEvents, remove_finalizer
 from swell.operator.framework.training import delete_secret
-from swell.runtime.plan import Action, DeleteObject, PatchObject, PatchStatus, Plan
+from swell.runtime.plan import Action, DeleteObject, PatchObject, PatchStatus, Plan, Step
 
 
 def delete_pods(
@@ -88,6 +89,25 @@ def is_cleaned(snapshot: AITrainingJobSnapshot, ending: Ending) -> bool:
     to_delete, kept = _divided(snapshot, ending)
     services_gone = _service_names(snapshot) <= kept
     return not to_delete and services_gone and snapshot.group is None and snapshot.members is None
+
+
+def plan_expiry(snapshot: AITrainingJobSnapshot, steps: tuple[Step, ...], now: float) -> Plan:
+    """The plan for a job that has ended: `steps`, and its deletion once its time has come.
+
+    It is deleted in the very state that was decided on: ended, with a record of when and how.
+    """
+    meta, status = snapshot.job.metadata, snapshot.job.status
+    ttl_s = snapshot.job.spec.ttl_seconds_after_finished
+    ended = sound_time(status.end_time)
+    if ttl_s is None or ended is None or status.ending is None or steps or snapshot.is_awaited:
+        return Plan(steps)
+    at = parse_time(ended)
+    if not has_passed(at, ttl_s, now):
+        return Plan(wake_at=at + ttl_s)
+    text = f"deleted {ttl_s} s after its end, as ttlSecondsAfterFinished says"
+    expired = JobEvents(AI_TRAINING_JOBS, meta).normal(JobReason.EXPIRED.value, text)
+    gone = DeleteObject(AI_TRAINING_JOBS, meta.key, meta.uid, version=meta.resource_version)
+    return Plan((expired, gone), reasons=(JobReason.EXPIRED.value,))
 
 
 def plan_deletion(snapshot: AITrainingJobSnapshot, now: float) -> Plan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus, Ending
+from swell.api.aitrainingjob import FINAL_PHASES, AfterPolicy, AITrainingJobStatus, Ending
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
@@ -31,6 +31,8 @@ from swell.operator.aitrainingjob.causes import (
     will_be_lost_at,
 )
 from swell.operator.aitrainingjob.children import child_steps, must_be_certain
+from swell.operator.aitrainingjob.departures import next_deadline
+from swell.operator.aitrainingjob.dependencies import awaited, failed, with_dependencies
 from swell.operator.aitrainingjob.endings import (
     ending,
     ending_of_suspended,
@@ -45,6 +47,7 @@ from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, current
 from swell.operator.aitrainingjob.status import (
     StatusWrite,
     counted,
+    deadline_at,
     events,
     in_phase,
     write_status,
@@ -75,6 +78,10 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
     if status.suspension is not None:
         return _continue_suspension(snapshot, status, now)
+    if snapshot.job.spec.after and status.start_time is None:
+        status = with_dependencies(status, snapshot.job.spec.after, snapshot.after)
+        if not snapshot.job.wants_suspension and awaited(status, snapshot.job.spec.after):
+            return _wait_for_jobs(snapshot, status, now)
     return _live(snapshot, _started(snapshot, status, now), now)
 
 
@@ -136,6 +143,30 @@ def _started(
     )
 
 
+def _wait_for_jobs(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> Plan:
+    """The plan for a job that comes after others: it has nothing, and waits or fails."""
+    bad = failed(status)
+    end = ending_of_suspended(snapshot, now)
+    if end is None and bad and snapshot.job.spec.after_policy is AfterPolicy.FAIL:
+        end = new_ending(Phase.FAILED, JobReason.DEPENDENCY_FAILED, bad, now)
+    if end is not None:
+        return _continue_ending(snapshot, replace(status, ending=end), end, now)
+    reason = JobReason.DEPENDENCY_FAILED if bad else JobReason.WAITING_FOR_JOBS
+    message = bad or awaited(status, snapshot.job.spec.after)
+    status = sizes.with_targets(snapshot, status, None, now)
+    status = in_phase(
+        snapshot, status, Phase.PENDING, reason=reason.value, message=message, now=now
+    )
+    written = write_status(snapshot, status, now)
+    return Plan(
+        (*written.steps, *events(snapshot, status)),
+        wake_at=soonest([written.again_at, deadline_at(snapshot)], now),
+        reasons=(reason.value,),
+    )
+
+
 def _continue_suspension(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> Plan:
@@ -154,10 +185,18 @@ def _continue_suspension(
         snapshot, status, Phase.PENDING, reason=reason.value, message=REASON_TEXT[reason], now=now
     )
     written = write_status(snapshot, status, now)
-    actions = [] if is_over else suspension.release_actions(snapshot, now)
+    actions = [] if is_over else suspension.release_actions(snapshot, status, now)
     return Plan(
         (*written.steps, *events(snapshot, status), *together(actions)),
-        wake_at=soonest([cleanup.fence_deadline_of(snapshot, now), written.again_at], now),
+        wake_at=soonest(
+            [
+                cleanup.fence_deadline_of(snapshot, now),
+                written.again_at,
+                next_deadline(snapshot, now),
+                deadline_at(snapshot),
+            ],
+            now,
+        ),
         reasons=(reason.value,),
         # A pod of before that a stale cache does not show must not be taken for one of after.
         needs_consistent_read=is_over,
@@ -212,7 +251,7 @@ def _after_the_end(
     # Users may have removed the record; the phase and the policy say what is deleted all the same.
     end = status.ending or Ending(status.phase, status.reason, status.message)
     if cleanup.is_cleaned(snapshot, end):
-        return Plan(steps)
+        return cleanup.plan_expiry(snapshot, steps, now)
     actions = cleanup.end_actions(snapshot, end, now)
     return Plan((*steps, *together(actions)), wake_at=cleanup.fence_deadline_of(snapshot, now))
 
@@ -254,6 +293,8 @@ def _wake_at(
         cleanup.fence_deadline_of(snapshot, now),
         written.again_at,
         shrink.until if shrink is not None else None,
+        next_deadline(snapshot, now),
+        deadline_at(snapshot),
     ]
     if status.restart is not None and status.restart.not_before:
         times.append(parse_time(status.restart.not_before))

@@ -104,7 +104,8 @@ def _completion(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) ->
     succeeded = {
         (one.role, one.index)
         for one in current(snapshot, status)
-        if one.phase is PodPhase.SUCCEEDED
+        # A program that ends because it was asked to leave has not done its work.
+        if one.phase is PodPhase.SUCCEEDED and not one.is_released
     }
     done = [
         role

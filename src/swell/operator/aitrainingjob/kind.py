@@ -37,6 +37,7 @@ from swell.api.validation import validate
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed, plan_deletion
 from swell.operator.aitrainingjob.decide import decide
+from swell.operator.aitrainingjob.dependencies import AFTER
 from swell.operator.aitrainingjob.metrics import JobMetrics
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import (
@@ -92,6 +93,8 @@ def ai_training_job_kind(
         children_of=_children_of,
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
+        manager_of=lambda job: job.spec.managed_by,
+        dependents=dependents,
         report_target=report_target,
         meter=JobMetrics,
     )
@@ -136,7 +139,7 @@ def new_informers(
     namespace = settings.namespace
     ours = Selection(namespace, labels=OURS)
     return AITrainingJobInformers(
-        jobs=informer(AI_TRAINING_JOBS, Selection(namespace)),
+        jobs=informer(AI_TRAINING_JOBS, Selection(namespace), AFTER),
         pods=informer(PODS, ours, OWNED, ON_NODE),
         services=informer(SERVICES, ours, OWNED),
         members=informer(CONFIG_MAPS, ours, OWNED),
@@ -173,10 +176,39 @@ def take_snapshot(
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
         gang_served=informers.groups is not None and informers.groups.is_served,
         report=inputs.report,
+        after=_after(job, informers),
+        is_awaited=_is_awaited(job, informers),
         refused=inputs.refused,
         stored_status=inputs.stored_status,
         settings=settings,
     )
+
+
+def _after(job: AITrainingJob, informers: AITrainingJobInformers) -> dict[str, Phase]:
+    """The phases of the jobs that this one comes after, of those that exist."""
+    if job.status.start_time is not None:
+        return {}
+    found = (informers.jobs.get(Key(job.metadata.namespace, name)) for name in job.spec.after)
+    return {one.metadata.name: one.status.phase for one in found if one is not None}
+
+
+def _is_awaited(job: AITrainingJob, informers: AITrainingJobInformers) -> bool:
+    """Whether a job that comes after this one has yet to see how it ended."""
+    meta, phase = job.metadata, job.status.phase
+    return phase in FINAL_PHASES and any(
+        one.status.start_time is None
+        and one.status.phase not in FINAL_PHASES
+        and one.status.dependencies.get(meta.name) != phase.value
+        for one in informers.jobs.by_index(AFTER.name, meta.key)
+    )
+
+
+def dependents(key: Key, informers: AITrainingJobInformers) -> Iterable[Key]:
+    """The jobs to look at again when this one changes: those after it, and those before it."""
+    yield from (one.metadata.key for one in informers.jobs.by_index(AFTER.name, key))
+    job = informers.jobs.get(key)
+    if job is not None and job.spec.after:
+        yield from (Key(key.namespace, name) for name in job.spec.after)
 
 
 def report_target(job: AITrainingJob, informers: AITrainingJobInformers) -> ReportTarget | None:

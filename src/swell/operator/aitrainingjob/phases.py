@@ -89,6 +89,7 @@ class JobReason(Enum):
     ANNOTATED = "EndedByAnnotation"
     STOPPED = "Stopped"
     INVALID = "InvalidSpec"
+    DEPENDENCY_FAILED = "DependencyFailed"
     # Why pods are restarted, beside the above.
     POD_FAILED = "PodFailed"
     POD_GONE = "PodGone"
@@ -97,9 +98,12 @@ class JobReason(Enum):
     WAITING_FOR_ROOM = "WaitingForRoom"
     CONTAINERS_STARTING = "ContainersStarting"
     SUSPENDED = "Suspended"
+    WAITING_FOR_JOBS = "WaitingForJobs"
     # Events that are no reason of a phase.
     RESIZED = "Resized"
     RESUMED = "Resumed"
+    EXPIRED = "Expired"
+    DEADLINE_MISSED = "DeadlineMissed"
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
     GANG_NOT_SERVED = "GangNotServed"
 
@@ -121,6 +125,10 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",
     JobReason.SUSPENDED: "the job is suspended: it has given back its pods, or is about to",
     JobReason.RESUMED: "the job is no longer suspended, and queues anew",
+    JobReason.WAITING_FOR_JOBS: "jobs that this one comes after have not succeeded yet",
+    JobReason.DEPENDENCY_FAILED: "a job that this one comes after has failed or is gone",
+    JobReason.DEADLINE_MISSED: "the job is not done at its deadline; it goes on",
+    JobReason.EXPIRED: "the job is deleted, as long after its end as it asks for",
     JobReason.RESIZED: "the size of a role changed",
     JobReason.PRIORITY_CLASS_MISSING: "the PriorityClass the job names does not exist",
     JobReason.GANG_NOT_SERVED: "the cluster has no PodGroup kind; pods are scheduled one by one",
@@ -156,7 +164,9 @@ def active(
 ) -> frozenset[tuple[str, int]]:
     """The replicas that run, or have finished without ending their role."""
     return frozenset(
-        (one.role, one.index) for one in current(snapshot, status) if one.is_finished or _runs(one)
+        (one.role, one.index)
+        for one in current(snapshot, status)
+        if (one.is_finished and not one.is_released) or _runs(one)
     )
 
 

@@ -44,5 +44,7 @@ class AITrainingJobSettings(OperatorSettings):
     # their kubelets to renew the members folder at once instead of within a minute. The programs
     # tell each other what the first of them has read. A node agent of ours needs none of it.
     touched_pods_max: int = 32
+    # A pod that is asked to save is deleted after this long, whatever its job says.
+    save_seconds_max: float = 120.0
     gpu_fault_conditions: tuple[str, ...] = GPU_FAULT_CONDITIONS
     gpu_fault_taints: tuple[str, ...] = GPU_FAULT_TAINTS

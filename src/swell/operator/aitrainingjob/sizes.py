@@ -98,7 +98,7 @@ def resized(
 def _is_frozen(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, role: str) -> bool:
     """Whether a pod of the role has succeeded that no restart is about to replace."""
     return any(
-        one.phase is PodPhase.SUCCEEDED and not is_restarting(one, status)
+        one.phase is PodPhase.SUCCEEDED and not one.is_released and not is_restarting(one, status)
         for one in snapshot.of_role(role)
     )
 

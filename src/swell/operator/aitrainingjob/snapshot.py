@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobStatus, ReplicaSpec, RestartScope
+from swell.api.aitrainingjob import (
+    AITrainingJob,
+    AITrainingJobPhase,
+    AITrainingJobStatus,
+    ReplicaSpec,
+    RestartScope,
+)
 from swell.api.core import ConfigMap, Service
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
@@ -19,7 +25,7 @@ from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.reports import ReceivedReport
-from swell.operator.framework.training import asks_for_training, objects
+from swell.operator.framework.training import RELEASE, asks_for_training, objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,11 @@ class Replica:
     @property
     def is_leaving(self) -> bool:
         return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it was asked to leave; then it goes, also if the reason goes away."""
+        return bool(self.pod.metadata.annotations.get(RELEASE))
 
     @property
     def is_bound(self) -> bool:
@@ -70,6 +81,9 @@ class AITrainingJobSnapshot:
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
     report: ReceivedReport | None = None  # the newest of the job's program
+    # The phases of those jobs that exist of which this one comes after; before it has started.
+    after: Mapping[str, AITrainingJobPhase] = field(default_factory=dict)
+    is_awaited: bool = False  # whether a job that comes after this one has not seen its end
     refused: str = ""  # the latest write the API server rejected, and why
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None
@@ -146,7 +160,7 @@ def is_surplus(replica: Replica, status: AITrainingJobStatus) -> bool:
     """
     if replica.index >= status.target_replicas.get(replica.role, 0):
         return True
-    return replica.is_leaving and any(
+    return (replica.is_leaving or replica.is_released) and any(
         record.role == replica.role
         and record.to <= replica.index < record.from_
         and (replica.pod.metadata.creation_timestamp or "") <= record.time

@@ -21,6 +21,7 @@ from swell.api.pod import PodPhase
 from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.causes import Cause
+from swell.operator.aitrainingjob.dependencies import failed
 from swell.operator.aitrainingjob.phases import (
     REASON_TEXT,
     TRANSITIONS,
@@ -35,7 +36,7 @@ from swell.operator.aitrainingjob.snapshot import (
     is_surplus,
 )
 from swell.operator.aitrainingjob.suspension import running_again
-from swell.operator.framework.recovery import kept_conditions
+from swell.operator.framework.recovery import kept_conditions, sound_time
 from swell.operator.framework.reports import REPORT_PACE_S, report_is_due
 from swell.operator.framework.status import (
     MESSAGE_MAX,
@@ -55,6 +56,8 @@ PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
 WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 _NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
 _TRAINING = "training"
+DEPENDENCY_FAILED = "DependencyFailed"
+DEADLINE_MISSED = "DeadlineMissed"
 SUSPENDED = "Suspended"  # the condition of a job that gives back its pods or has none
 _PHASES = frozenset(phase.value for phase in Phase if phase.value)
 
@@ -193,6 +196,8 @@ def events(
     if status.phase is not old.phase:
         is_bad = status.phase in FINAL_PHASES and status.phase is not Phase.SUCCEED
         yield make.phase(status.phase, status.message, is_bad=is_bad)
+    if _holds(DEADLINE_MISSED, status) and not _holds(DEADLINE_MISSED, old):
+        yield make.warning(JobReason.DEADLINE_MISSED.value, f"not done at {spec.deadline}")
     if (status.suspension is None) is not (old.suspension is None):
         reason = JobReason.RESUMED if status.suspension is None else JobReason.SUSPENDED
         yield make.normal(reason.value, REASON_TEXT[reason])
@@ -202,6 +207,16 @@ def events(
             yield make.normal(JobReason.RESIZED.value, text)
     if snapshot.refused and old.reason != JobReason.REFUSED.value:
         yield make.warning(JobReason.REFUSED.value, snapshot.refused)
+
+
+def deadline_at(snapshot: AITrainingJobSnapshot) -> float | None:
+    """When the job should be done; None if it does not say, or says what is no time."""
+    text = sound_time(snapshot.job.spec.deadline)
+    return parse_time(text) if text else None
+
+
+def _holds(kind: str, status: AITrainingJobStatus) -> bool:
+    return any(one.type == kind and one.status == "True" for one in status.conditions)
 
 
 def _is_half_finished(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
@@ -251,6 +266,14 @@ def _conditions(
     ]
     if status.suspension is not None or any(c.type == SUSPENDED for c in status.conditions):
         wanted.append(_suspended_condition(status))
+    if bad := failed(status):
+        wanted.append(condition(DEPENDENCY_FAILED, True, JobReason.DEPENDENCY_FAILED.value, bad))
+    elif any(c.type == DEPENDENCY_FAILED for c in status.conditions):
+        wanted.append(condition(DEPENDENCY_FAILED, False, JobReason.WAITING_FOR_JOBS.value))
+    due = deadline_at(snapshot)
+    if due is not None and status.phase is not Phase.SUCCEED and due <= parse_time(at):
+        text = f"not done at {snapshot.job.spec.deadline}"
+        wanted.append(condition(DEADLINE_MISSED, True, JobReason.DEADLINE_MISSED.value, text))
     dated_ones = [dated(one, status.conditions, at) for one in wanted]
     return (*dated_ones, *kept_conditions(status.conditions))
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJobStatus, Suspension
 from swell.api.kinds import POD_GROUPS
 from swell.api.times import format_time, parse_time
-from swell.operator.aitrainingjob.cleanup import delete_pods
+from swell.operator.aitrainingjob.departures import depart
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.runtime.plan import Action, DeleteObject
 
@@ -58,9 +58,12 @@ def running_again(status: AITrainingJobStatus, now: float) -> AITrainingJobStatu
     return replace(status, paused_at=None, paused_seconds=status.paused_seconds + paused_s)
 
 
-def release_actions(snapshot: AITrainingJobSnapshot, now: float) -> list[Action]:
-    """The deletes of a suspension: every pod, and the group, which would go on asking for room."""
-    actions = delete_pods(snapshot.everything, snapshot, now)
+def release_actions(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> list[Action]:
+    """Every pod leaves, and the group is deleted, which would go on asking for room."""
+    leaving = [(one, "its job is suspended") for one in snapshot.everything]
+    actions = depart(leaving, snapshot, status, now)
     group = snapshot.group
     if group is not None and group.metadata.deletion_timestamp is None:
         actions.append(DeleteObject(POD_GROUPS, group.metadata.key, group.metadata.uid))

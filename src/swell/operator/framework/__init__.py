@@ -16,6 +16,7 @@ out. In reading order:
 - `report_client`, `report_puller`: ask the programs for them, beside the decisions.
 - `recovery`: what a lost or damaged status is rebuilt from.
 - `metrics`: jobs by phase, and what is counted and logged of the events.
+- `managers`: jobs that are left to another controller.
 - `malformed`: the plan for a job that cannot be decoded.
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.

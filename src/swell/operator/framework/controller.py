@@ -25,6 +25,7 @@ from swell.operator.framework.malformed import (
     status_of,
     without_bad_status,
 )
+from swell.operator.framework.managers import ForeignJobs, is_foreign, manager_in
 from swell.operator.framework.metrics import LoggingSink
 from swell.operator.framework.nodewatch import NodeWatch
 from swell.operator.framework.orphans import OrphanCollector
@@ -36,7 +37,7 @@ from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import ManagedService
-from swell.runtime.plan import Plan
+from swell.runtime.plan import NOTHING, Plan
 from swell.runtime.uncertain import Children
 
 log = get_logger(__name__)
@@ -58,6 +59,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
     ) -> None:
         cluster, clock = dependencies.cluster, dependencies.clock
         self._kind = kind
+        self._foreign = ForeignJobs()
         self.informers = kind.informers(dependencies)
         self.events = EventRecorder(cluster, ACTOR, clock=clock, random=dependencies.random)
         sink: EventSink = self.events
@@ -69,6 +71,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         self.nodes = NodeWatch(self.informers.nodes, dependencies.queue(), clock, self._wake_on)
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
         self.controller = self._controller(dependencies, sink)
+        self.informers.jobs.add_handler(self._wake_dependents)
         self.reports = self._report_puller(dependencies)
         self.collector = OrphanCollector(
             cluster,
@@ -112,7 +115,9 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
 
         def target_of(key: Key) -> ReportTarget | None:
             job = jobs.get(key)
-            return None if job is None else asked(job, self.informers)
+            if job is None or is_foreign(self._kind.manager_of(job)):
+                return None
+            return asked(job, self.informers)
 
         puller = ReportPuller(
             target_of,
@@ -170,10 +175,20 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
 
     def _take(self, key: Key) -> SnapshotT | None:
         job = self.informers.jobs.get(key)
-        return None if job is None else self._snapshot(job, key)
+        if job is None:
+            self._foreign.forget(key)
+            return None
+        manager = self._kind.manager_of(job)
+        if is_foreign(manager):
+            self._foreign.note(key, job.metadata.uid, manager)
+            return None
+        return self._snapshot(job, key)
 
     def _decide_malformed(self, found: Malformed, now: float) -> Plan:
         """The plan for a job that cannot be decoded: a status alone is rebuilt, a spec is not."""
+        if is_foreign(manager := manager_in(found.body)):
+            self._foreign.note(found.key, found.uid, manager)
+            return NOTHING
         job = without_bad_status(found, self._kind.resource.struct)
         if job is not None:
             return self._kind.decide(self._snapshot(job, found.key, status_of(found)), now)
@@ -193,6 +208,11 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         for pod in self.informers.pods.by_index(ON_NODE.name, node):
             for key in self._kind.jobs_of(pod):
                 self.controller.wake(key)
+
+    def _wake_dependents(self, key: Key) -> None:
+        if self._kind.dependents is not None:
+            for other in self._kind.dependents(key, self.informers):
+                self.controller.wake(other)
 
 
 def _text(rejected: RejectedWrite | None) -> str:

@@ -162,7 +162,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     at again when the node of a pod changes. `children_of` selects a job's children on the server,
     and may select more than those. Children change in bursts, so a job is looked at `settle_s`
     after the first change instead of once for each. `report_target` names the pods that are asked
-    for the report of a job's program; None where there is nothing to ask.
+    for the report of a job's program; None where there is nothing to ask. `manager_of` is the
+    `managedBy` of a job; `dependents` are the jobs to look at when another one changes.
     """
 
     names: KindNames
@@ -176,6 +177,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     children_of: Callable[[Key], Selection]
     jobs_of: Callable[[Pod], Iterable[Key]]
     settle_s: float
+    manager_of: Callable[[JobT], str]
+    dependents: Callable[[Key, InformersT], Iterable[Key]] | None = None
     report_target: Callable[[JobT, InformersT], ReportTarget | None] | None = None
     meter: Callable[[CollectorRegistry], JobMeter[JobT]] | None = None
 

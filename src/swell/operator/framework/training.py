@@ -29,7 +29,7 @@ INSTANCE = f"{API_GROUP}/instance"
 # On the pod: the epoch of the membership it was created with or last touched for.
 MEMBERS_EPOCH = f"{API_GROUP}/members-epoch"
 # On the pod: the request to leave, which its release file shows.
-RELEASE = f"{API_GROUP}/release"
+RELEASE = injection.RELEASE_ANNOTATION
 
 # The prefix of containers that take part in the job; all others are the user's own.
 OURS = "aitj-"

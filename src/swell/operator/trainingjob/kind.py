@@ -113,6 +113,7 @@ def training_job_kind(
         children_of=_children_of,
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
+        manager_of=lambda job: job.spec.managed_by,
         meter=TrainingJobMetrics,
     )
 

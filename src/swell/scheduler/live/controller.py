@@ -85,7 +85,14 @@ class Scheduler:
             random=random,
             meter=meter,
         )
-        self.evictor = Evictor(cluster, self.cache, events, clock=clock, random=random)
+        self.evictor = Evictor(
+            cluster,
+            self.cache,
+            events,
+            clock=clock,
+            random=random,
+            save_s_max=settings.save_seconds_max,
+        )
         self.shrinker = Shrinker(cluster, self.cache, events, clock=clock, random=random)
         self.updater = StatusUpdater(
             cluster,

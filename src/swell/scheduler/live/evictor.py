@@ -3,6 +3,10 @@
 Pods that are evicted for one cause form a batch. All of them are marked before the first is
 deleted, so that after a crash the next process finds the whole intent on the pods. Every write is
 by UID.
+
+A victim whose program saves when it is asked (`saving`) is left to the operator, which asks it and
+deletes it. Its deadline is on the pod; if it is still there some time after that, it is deleted
+here.
 """
 
 from __future__ import annotations
@@ -13,13 +17,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from swell.api.codec import encode
 from swell.api.core import EventSeverity
+from swell.api.injection import EVICTION_ANNOTATION, EvictionRecord
 from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind
+from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, merge_patch
 from swell.runtime.errors import (
     MalformedError,
     NotFoundError,
@@ -29,6 +35,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
+from swell.scheduler.live.saving import patience_s, save_seconds
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -52,6 +59,7 @@ class EvictionCause:
 
     reason: str
     message: str
+    preemptor: str = ""  # the group that gets the room
 
 
 @dataclass(eq=False, slots=True)
@@ -74,8 +82,10 @@ class Evictor:
         *,
         clock: Clock,
         random: Random,
+        save_s_max: float = 120.0,
     ) -> None:
         self._cluster = cluster
+        self._save_s_max = save_s_max
         self._cache = cache
         self._events = events
         self._clock = clock
@@ -115,6 +125,11 @@ class Evictor:
                 # A pod that is gone counts as marked, or the others would wait for it for ever.
                 self._note_marked(batch, uid)
                 if pod is not None and not batch.unmarked:
+                    wait_s = patience_s(pod, self._clock.now())
+                    if wait_s > 0:
+                        self._queue.forget(uid)
+                        self._queue.add_after(uid, wait_s)
+                        return
                     await self._delete(pod)
                     pod = None
         except _FAILURES as error:
@@ -148,6 +163,8 @@ class Evictor:
         )
         if is_marked(pod):
             return pod  # by an earlier process
+        if not await self._leave_to_operator(pod, why):
+            return None
         now = format_time(self._clock.now())
         conditions = [
             {"type": kind, "status": status, "reason": why.reason, "message": why.message}
@@ -165,6 +182,24 @@ class Evictor:
         # Read-your-writes: the next step must not act on the state before the mark.
         self._cache.informers.pods.observe(marked)
         return self._present(meta.uid, meta.key)
+
+    async def _leave_to_operator(self, pod: Pod, why: EvictionCause) -> bool:
+        """Record on a pod that may save first until when it may; False if it is gone."""
+        meta, informers = pod.metadata, self._cache.informers
+        # A gang that was never complete has nothing to save.
+        save_s = save_seconds(pod, informers.jobs.get) if why.reason == PREEMPTED else None
+        if save_s is None or EVICTION_ANNOTATION in meta.annotations:
+            return True
+        deadline = self._clock.now() + min(save_s, self._save_s_max)
+        note = EvictionRecord(meta.uid, why.preemptor or why.message, format_time(deadline))
+        body = {"uid": meta.uid, "annotations": {EVICTION_ANNOTATION: encode(note).decode()}}
+        try:
+            noted = await self._cluster.patch(PODS, meta.key, merge_patch({"metadata": body}))
+        except NotFoundError:
+            informers.pods.observe_deleted(meta.key, meta.uid)
+            return False
+        informers.pods.observe(noted)
+        return True
 
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods

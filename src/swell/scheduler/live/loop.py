@@ -219,7 +219,8 @@ class SchedulerLoop:
             self._cache.mark_dirty(job)
         # A preemptor counts on this room: a pod that ignores the lower target is deleted.
         for preemptor, tasks in self._actuators.shrinker.lingering(now).items():
-            self._evict(tasks, EvictionCause(PREEMPTED, f"stayed when shrunk for {preemptor}"))
+            text = f"stayed when shrunk for {preemptor}"
+            self._evict(tasks, EvictionCause(PREEMPTED, text, preemptor))
 
     def _release_overdue(self, now: float) -> None:
         """Release gangs that were not completely bound in time, by evicting the pods that were.
@@ -266,7 +267,7 @@ class SchedulerLoop:
             self._start_cooldown(eviction.task.job, eviction.preemptor, now)
         for (action, preemptor), tasks in by_cause.items():
             text = f"{action} for {preemptor}" if preemptor else action
-            self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text))
+            self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text, preemptor))
         self._shrink(plan, now)
         self._actuators.hyper_nodes.follow_tree()
         self._nominations.observe(plan.pipelined, now)

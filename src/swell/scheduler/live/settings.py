@@ -40,8 +40,11 @@ class SchedulerSettings:
     config: Config = field(default=DEFAULT)
     # A gang that is not completely bound within this time is released.
     bind_window_s: float = 30.0
-    # A nomination lasts this much longer than the longest grace period of its victims.
-    nomination_slack_s: float = 60.0
+    # A victim that may save first is deleted after this long, whatever its job says.
+    save_seconds_max: float = 120.0
+    # A nomination lasts this much longer than the longest grace period of its victims: as long as
+    # they may save, and a minute.
+    nomination_slack_s: float = 190.0
     # How long a victim may not take its room back from its preemptor.
     cooldown_s: float = 300.0
 

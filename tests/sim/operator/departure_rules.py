@@ -1,0 +1,61 @@
+"""S2: a pod that was asked to save is left alone until it has, or until its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.injection import EVICTION_ANNOTATION, RELEASE_ANNOTATION, SAVED_ANNOTATION
+from swell.api.meta import Uid
+from swell.api.pod import Pod, PodPhase
+from swell.cluster.embedded.storage import Commit
+from swell.operator.aitrainingjob.departures import release_deadline
+from swell.sim.observation import owner_of, pod_states
+from swell.sim.world import SimulatedWorld
+from tests.sim.wiping import SoundHistory
+
+# Deadlines are written in whole seconds.
+ROUNDED_S = 1.0
+
+
+@dataclass
+class SavedBeforeDeleted:
+    """S2: no pod with an open save deadline is deleted, unless its job ends or goes."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "S2 saved before deleted"
+    _offsets: dict[Uid, float] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if after is not None and RELEASE_ANNOTATION in after.metadata.annotations:
+            self._offsets.setdefault(after.metadata.uid, self._offset())
+        if before is None or not self.world.is_subject(commit.actor):
+            return
+        if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
+            return
+        job = self.history.when_sent(commit, "delete", owner_of(before))
+        is_over = job is None or job.metadata.deletion_timestamp or job.status.ending
+        if not is_over and self._is_open(before):
+            yield f"{commit.key} deleted before it had saved"
+
+    def _is_open(self, pod: Pod) -> bool:
+        deadline = release_deadline(pod)
+        if deadline is None or pod.status.phase is not PodPhase.RUNNING:
+            return False
+        # A wall clock that was set meanwhile makes every deadline an earlier or a later one.
+        if abs(self._offsets.get(pod.metadata.uid, 0.0) - self._offset()) > ROUNDED_S:
+            return False
+        is_answered = SAVED_ANNOTATION in pod.metadata.annotations
+        return not is_answered and self.world.clock.now() < deadline - ROUNDED_S
+
+    def _offset(self) -> float:
+        return self.world.clock.now() - self.world.clock.monotonic()
+
+
+def was_asked(pod: Pod) -> bool:
+    """Whether it is on record, on the pod itself, that it has to go."""
+    notes = pod.metadata.annotations
+    return RELEASE_ANNOTATION in notes or EVICTION_ANNOTATION in notes

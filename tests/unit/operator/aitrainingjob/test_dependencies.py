@@ -1,0 +1,121 @@
+"""A job that comes after others begins when they have succeeded."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
+from swell.operator.aitrainingjob.decide import decide
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.runtime.plan import EmitEvent, Plan
+from tests.unit.operator.scene import Scene, a_job, recorded
+
+
+class AfterScene(Scene):
+    """A job `fit` after `prepare` and `fetch`, whose phases the test sets."""
+
+    def __init__(self, **spec: object) -> None:
+        super().__init__(a_job(after=["prepare", "fetch"], **spec))
+        self.phases: dict[str, Phase] = {}
+
+    @property
+    def snapshot(self) -> AITrainingJobSnapshot:
+        return dataclasses.replace(super().snapshot, after=dict(self.phases))
+
+    def look(self) -> Plan:
+        return decide(self.snapshot, self.now)
+
+
+def conditions(scene: Scene) -> dict[str, str]:
+    return {one.type: one.status for one in scene.status.conditions}
+
+
+def test_job_waits_and_has_nothing() -> None:
+    """It says for whom it waits, and who is not there yet; it does not start."""
+    scene = AfterScene()
+    scene.phases = {"prepare": Phase.RUNNING}
+    scene.settle()
+
+    assert (scene.pods, scene.group, scene.members) == ({}, None, None)
+    assert (scene.status.phase, scene.status.reason) == (Phase.PENDING, "WaitingForJobs")
+    assert scene.status.message == "waits for prepare, fetch; there is no fetch yet"
+    assert scene.status.start_time is None
+    assert scene.look().actions == ()
+
+
+def test_job_begins_when_all_have_succeeded() -> None:
+    """Also if one of them was deleted since."""
+    scene = AfterScene()
+    scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.RUNNING}
+    scene.settle()
+    assert scene.status.dependencies == {"prepare": "Succeed", "fetch": "Waiting"}
+    scene.phases = {"fetch": Phase.SUCCEED}
+    scene.running()
+
+    assert scene.status.phase is Phase.RUNNING
+    assert scene.status.start_time is not None
+
+
+@pytest.mark.parametrize("end", [Phase.FAILED, Phase.TIMEOUT, Phase.NODE_FAIL, None])
+def test_failed_or_gone_dependency_fails_the_job(end: Phase | None) -> None:
+    """The condition and the message name it; a job that never was is waited for."""
+    scene = AfterScene()
+    scene.phases = {"prepare": Phase.RUNNING}
+    scene.settle()
+    scene.phases = {"prepare": end} if end else {}
+    scene.settle()
+
+    assert (scene.status.phase, scene.status.reason) == (Phase.FAILED, "DependencyFailed")
+    assert scene.status.message == f"prepare is {end.value if end else 'Gone'}"
+    assert conditions(scene)["DependencyFailed"] == "True"
+
+
+def test_patient_job_waits_for_another_try() -> None:
+    """With afterPolicy Wait a dependency may be created again."""
+    scene = AfterScene(afterPolicy="Wait")
+    scene.phases = {"prepare": Phase.FAILED, "fetch": Phase.SUCCEED}
+    scene.settle()
+    assert (scene.status.phase, scene.status.reason) == (Phase.PENDING, "DependencyFailed")
+    assert conditions(scene)["DependencyFailed"] == "True"
+    scene.phases["prepare"] = Phase.RUNNING
+    scene.settle()
+    assert conditions(scene)["DependencyFailed"] == "False"
+    scene.phases["prepare"] = Phase.SUCCEED
+
+    assert scene.running().status.phase is Phase.RUNNING
+
+
+def test_job_that_has_started_is_not_stopped() -> None:
+    """What becomes of the others later does not matter."""
+    scene = AfterScene()
+    scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.SUCCEED}
+    scene.running()
+    scene.phases = {}
+
+    assert scene.look().actions == ()
+
+
+def test_waiting_job_can_be_ended() -> None:
+    """By the annotations that end every job."""
+    scene = AfterScene().settle().annotate("Preempted", "no use").settle()
+
+    assert scene.status.phase is Phase.PREEMPTED
+
+
+def test_missed_deadline_is_told_and_stops_nothing() -> None:
+    """The operator looks again at the deadline: a condition and one event, and no end."""
+    scene = Scene(a_job(deadline="2027-01-15T08:01:40Z")).running()
+    due = scene.look().wake_at
+    assert due is not None
+    scene.after(due - scene.now)
+    plan = scene.look()
+    told = [one.reason for one in plan.each_action() if isinstance(one, EmitEvent)]
+
+    assert told == ["DeadlineMissed"]
+    assert "ending" not in recorded(plan)
+    scene.settle()
+    assert conditions(scene)["DeadlineMissed"] == "True"
+    assert scene.look().actions == ()
+    assert scene.status.phase is Phase.RUNNING
