@@ -20,7 +20,11 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `output`: tables, JSON and YAML on stdout.
 - `about`: `version` and `completion`.
 - `objects`: `get`, `describe`, `delete`, `apply`, `wait` and others, for objects of any kind.
+- `bulk`: many calls over several connections at a time.
+- `progress`: one line on a terminal that is replaced as work goes on.
+- `sweep_names`: `sweep/X` among the arguments of a command.
 - `jobs`: `run`, `launch`, `logs`, `stop` and `scale`.
+- `sweeps`: `sweep` and `retry`, many jobs of one command.
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.
 - `plan`: `plan`, decisions over objects in files.

@@ -5,6 +5,7 @@ Imported by every command and by the overview: nothing slow to load belongs here
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,22 @@ class CommandError(Exception):
         super().__init__(message)
         self.hint = hint
         self.exit_code = exit_code
+
+
+class Quietness:
+    """Whether `--quiet` was given: stderr gets warnings and errors only."""
+
+    is_on = False
+
+
+def is_quiet() -> bool:
+    return Quietness.is_on
+
+
+def note(text: str) -> None:
+    """Write a line about what is being done to stderr, unless the user wants none of it."""
+    if not is_quiet():
+        sys.stderr.write(f"{text}\n")
 
 
 @dataclass(frozen=True, slots=True)

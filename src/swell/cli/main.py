@@ -34,6 +34,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("cluster", "swell.cli.cluster.choosing:cluster", "Tell which cluster commands talk to."),
     ("use", "swell.cli.cluster.choosing:use", "Choose the cluster of all further commands."),
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
+    (
+        "sweep",
+        "swell.cli.sweeps.command:sweep",
+        "Run a command for every row of parameters, each in a job.",
+    ),
     ("attach", "swell.cli.jobs.run:attach", "Follow a job that was submitted."),
     ("launch", "swell.cli.jobs.launch:launch", "Run a training script, in place of torchrun."),
     ("logs", "swell.cli.jobs.log_command:logs", "Print what the containers of a job have printed."),
@@ -55,6 +60,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("stop", "swell.cli.jobs.stopping:stop", "End jobs; their records and logs stay."),
     ("fail", "swell.cli.jobs.stopping:fail", "The older form of stop."),
     ("preempt", "swell.cli.jobs.stopping:preempt", "The older form of stop --as Preempted."),
+    ("retry", "swell.cli.sweeps.retry:retry", "Run jobs again that have ended."),
     ("scale", "swell.cli.jobs.scaling:scale", "Set the size of a job's roles."),
     ("suspend", "swell.cli.jobs.suspension:suspend", "Take all pods from jobs, for a while."),
     ("resume", "swell.cli.jobs.suspension:resume", "Let suspended jobs queue anew."),
@@ -87,7 +93,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 )
 _MODULES = {name: module for name, module, _ in COMMANDS}
 # Commands that take a command of the user's after `--`, which must reach them unparsed.
-_TAKES_COMMAND = frozenset({"run"})
+_TAKES_COMMAND = frozenset({"run", "sweep"})
 # Commands that read their arguments themselves: those of another program, whose place they take.
 _READS_ARGUMENTS = frozenset({"launch"})
 _HELP = frozenset({"-h", "--help", "help"})

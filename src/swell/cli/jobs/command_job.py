@@ -101,7 +101,7 @@ def command_job(
     if asked.nproc_per_node:
         command = launched(command, asked.nproc_per_node)
     options.check_amounts(cpu=asked.cpu, memory=asked.memory, gpu=asked.gpu)
-    name = name or f"run-{_suffix()}"
+    name = name or random_name("run")
     spec: Body = {"replicaSpecs": {ROLE: _role(name, command, asked, environ)}}
     spec |= {"queue": asked.queue} if asked.queue else {}
     spec |= {"after": list(dict.fromkeys(asked.after))} if asked.after else {}
@@ -202,6 +202,7 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
     return name, value
 
 
-def _suffix() -> str:
+def random_name(prefix: str) -> str:
+    """Return a name that is free, most likely."""
     letters = string.ascii_lowercase + string.digits
-    return "".join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))
+    return f"{prefix}-{''.join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))}"

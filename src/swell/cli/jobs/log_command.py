@@ -25,6 +25,7 @@ from swell.cli.jobs.logs import (
     logs_of,
 )
 from swell.cli.options import ClusterOptions, option_groups, seconds_of
+from swell.cli.sweep_names import one_sweep
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
@@ -36,7 +37,7 @@ _POD_KINDS = frozenset({"pod", "pods", "po"})
 def logs(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="JOB|POD", help="A job (aitj/NAME, tj/NAME), or a pod (pod/NAME)."),
+        typer.Argument(metavar="JOB|POD", help="A job, a pod (pod/NAME), or sweep/NAME."),
     ] = None,
     *,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Stay until it ends.")] = False,
@@ -70,6 +71,9 @@ def logs(
     filter_ = ContainerFilter(role, index, container)
     with connected(cluster) as connection:
         scope = connection.namespace(namespace)
+        if (sweep := one_sweep(name or "")) is not None:
+            _print_sweep(connection, scope, sweep, filter_, wanted, follow=follow)
+            return
         job = None if labels or _is_pod(name or "") else _job(name or "", scope, connection)
         if job is not None:
             _print_job(connection, job, filter_, wanted, follow=follow)
@@ -100,6 +104,31 @@ def _print_job(
         show(source.current_lines())
     elif JobFollower(connection, job, source, lambda _: None).to_the_end(show) is None:
         raise CommandError(f"{job.key.name} was deleted meanwhile", "see: swell get")
+
+
+def _print_sweep(
+    connection: ClusterConnection,
+    scope: str,
+    sweep: str,
+    filter_: ContainerFilter,
+    wanted: LogOptions,
+    *,
+    follow: bool,
+) -> None:
+    from swell.cli.sweeps.actions import SweepLogs
+    from swell.cli.sweeps.state import read_sweep
+
+    if wanted != LogOptions():
+        hint = "give them for one of its jobs; see: swell get sweep"
+        message = "--tail, --since, --timestamps and -p are not for sweeps"
+        raise CommandError(message, f"{hint} {sweep}", USAGE)
+    state = read_sweep(connection, scope, sweep)
+    source = SweepLogs(connection, state.jobs, filter_)
+    if not follow:
+        print_prefixed(source.current_lines())
+        return
+    for lines in source.followed(connection, scope, sweep):
+        print_prefixed(lines)
 
 
 def _print_pods(

@@ -107,7 +107,7 @@ def run(
             add_caller(job, asked, os.environ, Path.cwd())
         sys.stdout.write("---\n".join(map(to_yaml, [*others, job])))
         return
-    with connected(_with_embedded_cluster(cluster), writes=True) as connection:
+    with connected(with_embedded_cluster(cluster), writes=True) as connection:
         if file is None and connection.embedded:
             # The processes run on this machine, where relative paths of the command are meant.
             add_caller(job, asked, os.environ, Path.cwd())
@@ -164,7 +164,7 @@ def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
     return {**jobs[0], "metadata": {**jobs[0]["metadata"], "name": name}}, others
 
 
-def _with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
+def with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     """Start the embedded cluster if it is the one to use and does not run yet."""
     from swell.cli.cluster.up import start_in_background, wait_for_parts
 

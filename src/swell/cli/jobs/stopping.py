@@ -15,6 +15,7 @@ from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.job_kinds import FoundJob, parse_job_name, read_job
 from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.sweep_names import one_sweep, sweep_names
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 
@@ -31,7 +32,7 @@ class StopPhase(StrEnum):
 
 Name = Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")]
 Names = Annotated[
-    list[str], typer.Argument(metavar="JOB...", help="Names, or aitj/NAME or tj/NAME.")
+    list[str], typer.Argument(metavar="JOB...", help="Names, aitj/NAME, tj/NAME or sweep/NAME.")
 ]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Becomes the job's message.")]
 As = Annotated[
@@ -51,6 +52,10 @@ def stop(
     """End jobs. Their processes end, their records and logs stay: swell delete removes those."""
     with connected(cluster, writes=True) as connection:
         scope = connection.namespace(namespace)
+        sweeps = [sweep for name in jobs if (sweep := one_sweep(name)) is not None]
+        if sweeps:
+            _stop_sweeps(connection, scope, jobs, (ending, reason))
+            return
         # All names are looked up before anything is stopped: a typing error stops nothing.
         found = [read_job(connection, scope, parse_job_name(name)) for name in jobs]
         for job in found:
@@ -80,6 +85,20 @@ def preempt(
 ) -> None:
     """End a job as preempted. The older form of: swell stop JOB --as Preempted"""
     _stop_by_alias("preempt", job, StopPhase.PREEMPTED, (reason, namespace), cluster)
+
+
+def _stop_sweeps(
+    connection: ClusterConnection, namespace: str, names: list[str], how: tuple[StopPhase, str]
+) -> None:
+    # Imported here: sweeps stop their jobs by this module.
+    from swell.cli.sweeps.actions import stop_jobs
+    from swell.cli.sweeps.state import read_sweep
+
+    states = [read_sweep(connection, namespace, sweep) for sweep in sweep_names(names) or ()]
+    for state in states:
+        n_jobs = stop_jobs(connection, state, *how)
+        counted = "1 job" if n_jobs == 1 else f"{n_jobs} jobs"
+        sys.stdout.write(f"sweep/{state.name}: {counted} stopped\n")
 
 
 def stop_job(connection: ClusterConnection, job: FoundJob, ending: StopPhase, message: str) -> None:

@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
 from swell.api.manifest import Document, Finding
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.api.validation import change_problems
 from swell.cli import options
 from swell.cli.arguments import resource_of
+from swell.cli.bulk import send_each
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.jobs.submission import Strict, warn
@@ -27,10 +30,11 @@ from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import kind_and_name
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
-from swell.runtime.errors import AlreadyExistsError, NotFoundError
+from swell.runtime.errors import AlreadyExistsError, ClusterError, NotFoundError
 
 # The kind whose fields freeze once an object of it is under way.
 _FROZEN_KIND = AI_TRAINING_JOBS.kind
+_JOBS = frozenset({AI_TRAINING_JOBS.kind, TRAINING_JOBS.kind})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,11 @@ def apply(
         # All of them are resolved before the first is sent: an unknown kind changes nothing.
         resolved = _resolved(documents, connection, namespace, ignores_unknown=ignore_unknown)
         warn(documents, connection, is_strict=strict)
-        changes = [(one, _change_of(one, connection)) for one in resolved]
+        changes = list(zip(resolved, _changes_of(resolved, connection), strict=True))
         refuse_problems([finding for one, change in changes for finding in change.findings(one)])
-        for one, change in changes:
-            done = _send(one, change, connection)
-            sys.stdout.write(f"{kind_and_name(one.body)} {done}\n")
+        for some in _in_turn(changes):
+            for one, done in _sent(some, connection):
+                sys.stdout.write(f"{kind_and_name(one.body)} {done}\n")
 
 
 @option_groups
@@ -148,12 +152,59 @@ class _Change:
         return [one.document.finding(problem) for problem in problems]
 
 
+_Planned = tuple[ManifestObject, _Change]
+
+
+def _changes_of(objects: Sequence[ManifestObject], connection: ClusterConnection) -> list[_Change]:
+    reads = [calls.get(one.resource, one.key) for one in objects]
+    found = send_each(connection, reads, expected=(NotFoundError,))
+    return [
+        _Change(None, {})
+        if isinstance(live, ClusterError)
+        else _Change(live, patch_to(one.body, live))
+        for one, live in zip(objects, found, strict=True)
+    ]
+
+
 def _change_of(one: ManifestObject, connection: ClusterConnection) -> _Change:
-    try:
-        live = connection.client.send(calls.get(one.resource, one.key))
-    except NotFoundError:
-        return _Change(None, {})
-    return _Change(live, patch_to(one.body, live))
+    (change,) = _changes_of([one], connection)
+    return change
+
+
+def _in_turn(changes: Sequence[_Planned]) -> Iterator[list[_Planned]]:
+    """Yield parts to be sent one after the other: jobs together, all else as it is written.
+
+    A namespace has to be there before what is in it; jobs do not depend on each other.
+    """
+    for is_jobs, some in itertools.groupby(changes, lambda one: one[0].body["kind"] in _JOBS):
+        if is_jobs:
+            # One object that is written twice is sent twice, in this order.
+            yield from _distinct(list(some))
+        else:
+            yield from ([one] for one in some)
+
+
+def _distinct(changes: list[_Planned]) -> Iterator[list[_Planned]]:
+    if len({(str(one.resource), one.key) for one, _ in changes}) == len(changes):
+        yield changes
+    else:
+        yield from ([one] for one in changes)
+
+
+def _sent(
+    some: Sequence[_Planned], connection: ClusterConnection
+) -> Iterator[tuple[ManifestObject, str]]:
+    """Send new objects together, and then what is left one by one; in the order of the manifest."""
+    new = [one for one, change in some if change.live is None] if len(some) > 1 else []
+    creates = [calls.create(one.resource, with_last_applied(one.body)) for one in new]
+    made = send_each(connection, creates, expected=(AlreadyExistsError,))
+    created = {
+        id(one)
+        for one, answer in zip(new, made, strict=True)
+        if not isinstance(answer, ClusterError)
+    }
+    for one, change in some:
+        yield one, "created" if id(one) in created else _send(one, change, connection)
 
 
 def _send(one: ManifestObject, change: _Change, connection: ClusterConnection) -> str:

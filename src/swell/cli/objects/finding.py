@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from swell.api.kinds import NAMESPACES
+from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli.arguments import ObjectArguments, parse_object_arguments
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import by_kind
+from swell.cli.sweep_names import sweep_names
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import ClusterError, NotFoundError
@@ -38,7 +39,10 @@ def wanted_objects(
     everywhere: bool = False,
 ) -> list[WantedObjects]:
     """Parse `[KIND] [NAME]...`; `asked` has the namespace flag and the selectors."""
-    wanted = []
+    wanted: list[WantedObjects] = []
+    sweeps = sweep_names(arguments)
+    if sweeps is not None:
+        return _jobs_of_sweeps(sweeps, connection, asked)
     for target in parse_object_arguments(arguments, connection.client):
         if target.names and (asked.labels or asked.fields):
             raise CommandError("names and a selector cannot be given together", exit_code=USAGE)
@@ -49,6 +53,26 @@ def wanted_objects(
             for one in by_kind(target, connection, scope)
         ]
     return wanted
+
+
+def _jobs_of_sweeps(
+    sweeps: Sequence[str], connection: ClusterConnection, asked: Selection
+) -> list[WantedObjects]:
+    """Return the jobs of sweeps, which servers know by a label only."""
+    from swell.cli.sweeps.state import read_sweep
+
+    if not sweeps or asked.labels or asked.fields:
+        raise CommandError("say which sweeps, by their names", "see: swell get sweeps", USAGE)
+    scope = connection.namespace(asked.namespace)
+    found = [read_sweep(connection, scope, sweep) for sweep in sweeps]
+    return [
+        WantedObjects(
+            AI_TRAINING_JOBS.untyped(),
+            tuple(job.key.name for job in state.jobs),
+            Selection(scope),
+        )
+        for state in found
+    ]
 
 
 def scope_of(

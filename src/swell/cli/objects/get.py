@@ -33,6 +33,7 @@ from swell.cli.objects.formats import (
 )
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, table_rows
+from swell.cli.sweep_names import sweep_names
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
@@ -88,6 +89,11 @@ def get(
         connected(cluster) as connection,
         suppress(NotFoundError) if ignore_not_found else nullcontext(),
     ):
+        if sweep_names(arguments or ()) is not None:
+            from swell.cli.sweeps.actions import show_sweeps
+
+            show_sweeps(arguments or (), connection, output, namespace, everywhere=everywhere)
+            return
         asked = Selection(namespace, labels, fields)
         wanted = wanted_objects(arguments or [], connection, asked, everywhere=everywhere)
         has_kinds = bool(arguments) and len(wanted) > 1

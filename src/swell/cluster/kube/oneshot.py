@@ -1,8 +1,9 @@
 """Sends single calls and reads long answers with blocking sockets, for commands.
 
-A command makes a few calls one after the other and must start fast. If asked to, it keeps the
-connection of a call for the next one, and is closed after use. So this client imports neither asyncio nor an HTTP library. It follows the same `policy` and
-reads with the same `answers` as the asynchronous client. It is used by one thread.
+A command makes a few calls one after the other and must start fast. So this client imports neither
+asyncio nor an HTTP library. It follows the same `policy` and reads with the same `answers` as the
+asynchronous client. It is used by one thread. If asked to, it keeps the connection of a call for
+the next one; then it is closed after use.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def twice(access: Access) -> list[object]:
     ids=["kept", "said to be the last", "more than the answer"],
 )
 def test_connection_is_kept_where_that_is_safe(first: bytes, n_connections: int) -> None:
-    """A write never goes onto a connection that the server has closed, or that holds other bytes."""
+    """A write never goes onto a connection that was closed, or that holds other bytes."""
 
     async def main() -> tuple[list[object], int]:
         async with scripted([first, answer(200, POD)]) as server:

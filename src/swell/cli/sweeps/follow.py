@@ -1,0 +1,100 @@
+"""Stays with a sweep until all its jobs have ended, and reports its progress."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.cli.command_line import INTERRUPTED, is_quiet
+from swell.cli.connection import ClusterConnection
+from swell.cli.jobs.interrupting import (
+    FollowingInterruptedError,
+    InterruptAnswer,
+    InterruptNote,
+    ask_after_interrupt,
+)
+from swell.cli.progress import ProgressLine, counted
+from swell.cli.sweeps.actions import stop_jobs
+from swell.cli.sweeps.state import (
+    SweepState,
+    read_sweep,
+    sweep_selection,
+    sweep_state,
+    table_of,
+)
+from swell.cluster.kube.watching import WatchedObjects
+
+POLL_S = 0.2
+# Without a terminal a line is printed when the counts have changed, at most this often.
+PLAIN_LINES_EVERY_S = 5.0
+
+
+def follow_sweep(connection: ClusterConnection, namespace: str, sweep: str) -> int:
+    """Follow a sweep, print its table at the end, and return the exit code.
+
+    Ctrl-C asks as it does for a job.
+    """
+    is_stopped = False
+    with InterruptNote() as note:
+        while True:
+            try:
+                state = sweep_to_the_end(connection, namespace, sweep, note.raise_if_noted)
+            except FollowingInterruptedError:
+                answer = InterruptAnswer.DETACH if is_stopped else ask_after_interrupt()
+            except KeyboardInterrupt:  # pressed twice at once
+                answer = InterruptAnswer.DETACH
+            else:
+                break
+            if answer is InterruptAnswer.DETACH:
+                where = f"see: swell get sweep {sweep}; end it: swell stop sweep/{sweep}"
+                sys.stderr.write(f"sweep/{sweep}: detached, it goes on; {where}\n")
+                return INTERRUPTED if is_stopped else 0
+            if answer is InterruptAnswer.STOP:
+                stop_jobs(connection, read_sweep(connection, namespace, sweep))
+                is_stopped = True
+    sys.stdout.write(table_of(state))
+    if is_stopped:
+        return INTERRUPTED
+    return 0 if state.has_succeeded else 1
+
+
+def sweep_to_the_end(
+    connection: ClusterConnection, namespace: str, sweep: str, check: Callable[[], None]
+) -> SweepState:
+    """Return the state of a sweep whose jobs have all ended, or are gone."""
+    resource, selection = AI_TRAINING_JOBS.untyped(), sweep_selection(namespace, sweep)
+    rng = random.Random()  # noqa: S311
+    reporter = _SweepReporter(sweep)
+    with (
+        ProgressLine() as line,
+        WatchedObjects(connection.client, resource, selection, rng) as watched,
+    ):
+        while True:
+            check()
+            watched.poll(POLL_S)
+            state = sweep_state(namespace, sweep, watched.objects.values())
+            if state.has_ended:
+                return state
+            reporter.report(state, line)
+
+
+class _SweepReporter:
+    """Reports counts: on a terminal in a line that is replaced, elsewhere now and then."""
+
+    def __init__(self, sweep: str) -> None:
+        self._sweep = sweep
+        self._said = ""
+        self._said_at = float("-inf")
+
+    def report(self, state: SweepState, line: ProgressLine) -> None:
+        n_ended = sum(job.has_ended for job in state.jobs)
+        bar = counted(f"sweep/{self._sweep}", n_ended, len(state.jobs))
+        line.say(f"{bar}  {state.summary.partition(': ')[2]}")
+        text, now = state.summary, time.monotonic()
+        is_due = text != self._said and now - self._said_at >= PLAIN_LINES_EVERY_S
+        if is_due and not sys.stderr.isatty() and not is_quiet():
+            sys.stderr.write(f"sweep/{self._sweep}: {text}\n")
+            self._said, self._said_at = text, now
