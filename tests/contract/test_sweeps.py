@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -20,8 +21,6 @@ COMMAND = ("--", "python", "train.py", "--lr", "{lr}", "--seed", "{seed}")
 
 def end(swell: Swell, phases: dict[str, str]) -> None:
     """Give jobs a final phase, as the operator does."""
-    import os
-
     kubeconfig = Path(os.environ["KUBECONFIG"])
     access = access_of(ClusterChoice(ChosenBy.KUBECONFIG, (kubeconfig,)))
     client = OneShot(access, random.Random(1))
@@ -126,6 +125,35 @@ def test_sweep_is_followed_on_a_terminal(swell: Swell) -> None:
 
         assert terminal.ends() == 1
     assert "sweep/s: 2 jobs: 1 Succeed, 1 Failed" in terminal.seen
+
+
+def test_sweep_runs_a_few_jobs_at_a_time(swell: Swell) -> None:
+    """The others are suspended, and resumed one by one as jobs end; attach takes it up again."""
+    command = ("sweep", "--name", "s", "-n", swell.namespace, "--parallel", "2", "a=0..3")
+    refused = swell(*command, "--detach", "--", "true", "{a}")
+    assert (refused.code, "--parallel needs this command to stay" in refused.err) == (2, True)
+    with on_terminal(*command, "--", "true", "{a}") as terminal:
+        terminal.until("0/4  4 Accepted")
+        assert suspended(swell) == ["s-2", "s-3"]
+        terminal.type("\x03")
+        terminal.until("c continue?")
+        terminal.type("d")
+        assert terminal.ends() == 0
+    end(swell, {"s-1": "Succeed"})
+    with on_terminal("attach", "sweep/s", "-n", swell.namespace) as terminal:
+        terminal.until("1/4")
+        end(swell, {"s-0": "Succeed"})
+        terminal.until("2/4")
+        end(swell, {"s-2": "Succeed", "s-3": "Succeed"})
+        assert terminal.ends() == 0
+
+    assert suspended(swell) == []
+
+
+def suspended(swell: Swell) -> list[str]:
+    items = swell.here("get", "aitj", "-o", "json").json["items"]
+    assert isinstance(items, list)
+    return [one["metadata"]["name"] for one in items if one["spec"].get("suspend")]
 
 
 def test_sweep_is_printed_instead_of_submitted(swell: Swell) -> None:

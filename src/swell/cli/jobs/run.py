@@ -42,6 +42,7 @@ from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.objects.three_way import with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import to_yaml
+from swell.cli.sweep_names import one_sweep
 from swell.cluster.home import SERVER, lock_holder
 from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError
@@ -127,13 +128,19 @@ def run(
 
 @option_groups
 def attach(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")],
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="Its name, aitj/NAME, tj/NAME or sweep/NAME.")
+    ],
     *,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Follow a job that was submitted, and end as it ends; Ctrl-C detaches."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=one_sweep(job) is not None) as connection:
+        if (sweep := one_sweep(job)) is not None:
+            from swell.cli.sweeps.follow import follow_sweep
+
+            raise typer.Exit(follow_sweep(connection, connection.namespace(namespace), sweep))
         found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
         raise typer.Exit(_follow(found, connection))
 

@@ -32,7 +32,7 @@ from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import to_yaml
 from swell.cli.progress import ProgressLine
 from swell.cli.sweeps.follow import follow_sweep
-from swell.cli.sweeps.row_jobs import job_of_row, unused_parameters
+from swell.cli.sweeps.row_jobs import held_back, job_of_row, unused_parameters
 from swell.cli.sweeps.rows import SweepRow, array_rows, file_lines, grid_rows
 from swell.cli.sweeps.submitting import create_jobs, refuse_known_sweep
 
@@ -48,7 +48,7 @@ Parameters = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """The flags that make rows, beside the parameters."""
+    """The flags that make rows, beside the parameters, and how many run at a time."""
 
     file: Annotated[
         str,
@@ -57,6 +57,10 @@ class RowOptions:
     array: Annotated[
         str, typer.Option("--array", metavar="RANGE", help="Such as 0-199, as for sbatch.")
     ] = ""
+    parallel: Annotated[
+        int | None,
+        typer.Option("--parallel", min=1, metavar="N", help="Jobs at a time, while followed."),
+    ] = None
 
 
 @option_groups
@@ -83,6 +87,9 @@ def sweep(
     For example: swell sweep lr=1e-3,1e-4 seed=0..9 -- python train.py --lr {lr} --seed {seed}
     """
     invocation: Invocation = invoked.obj
+    if detach and made_of.parallel is not None:
+        hint = "leave --detach out, and take it up again with: swell attach sweep/NAME"
+        raise CommandError("--parallel needs this command to stay", hint, USAGE)
     rows = rows_asked_for(parameters or [], made_of)
     name = name or random_name("sweep")
     document = command_job(name, invocation.command or (), asked, os.environ)
@@ -91,6 +98,8 @@ def sweep(
         # The processes run on this machine, where relative paths of the command are meant.
         add_caller(document.body, asked, os.environ, Path.cwd())
     bodies = bodies_of(document.body, name, rows)
+    if made_of.parallel is not None:
+        bodies = held_back(bodies, made_of.parallel)
     _note_unused(invocation.command or (), asked, rows)
     if print_only:
         sys.stdout.write("---\n".join(map(to_yaml, bodies)))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Body
 from swell.cli.command_line import INTERRUPTED, is_quiet
 from swell.cli.connection import ClusterConnection
 from swell.cli.jobs.interrupting import (
@@ -25,7 +26,9 @@ from swell.cli.sweeps.state import (
     sweep_state,
     table_of,
 )
+from swell.cluster.kube import calls
 from swell.cluster.kube.watching import WatchedObjects
+from swell.runtime.cluster import merge_patch
 
 POLL_S = 0.2
 # Without a terminal a line is printed when the counts have changed, at most this often.
@@ -49,7 +52,7 @@ def follow_sweep(connection: ClusterConnection, namespace: str, sweep: str) -> i
             else:
                 break
             if answer is InterruptAnswer.DETACH:
-                where = f"see: swell get sweep {sweep}; end it: swell stop sweep/{sweep}"
+                where = f"again: swell attach sweep/{sweep}; end it: swell stop sweep/{sweep}"
                 sys.stderr.write(f"sweep/{sweep}: detached, it goes on; {where}\n")
                 return INTERRUPTED if is_stopped else 0
             if answer is InterruptAnswer.STOP:
@@ -79,6 +82,11 @@ def sweep_to_the_end(
             if state.has_ended:
                 return state
             reporter.report(state, line)
+            # Their change comes back by the watch before the next look, or they are resumed twice,
+            # which does no harm.
+            for job in state.next_jobs:
+                body: Body = {"metadata": {"uid": job.uid}, "spec": {"suspend": False}}
+                connection.client.send(calls.patch(job.resource, job.key, merge_patch(body)))
 
 
 class _SweepReporter:

@@ -17,6 +17,8 @@ SWEEP_LABEL = f"{API_GROUP}/sweep"
 INDEX_LABEL = f"{API_GROUP}/sweep-index"
 # The row as a JSON object: values are texts that no label could hold.
 ROW_ANNOTATION = f"{API_GROUP}/sweep-row"
+# The number of jobs of the sweep that may run at a time; without it all may.
+PARALLEL_ANNOTATION = f"{API_GROUP}/sweep-parallel"
 NAME_VARIABLE, INDEX_VARIABLE = "SWELL_SWEEP", "SWELL_SWEEP_INDEX"
 ROW_VARIABLE = "SWELL_SWEEP_ROW"
 # `${NAME}` is the shell's, and `{{name}}` stands for `{name}`.
@@ -53,6 +55,26 @@ def job_of_row(template: Body, sweep: str, row: SweepRow) -> Body:
         *({**one, "value": filled(one["value"], values)} for one in container.get("env", ())),
     ]
     return body
+
+
+def held_back(bodies: Sequence[Body], n_parallel: int) -> list[Body]:
+    """Return the jobs of a sweep of which only so many run at a time; the others are suspended.
+
+    Whoever follows the sweep resumes them, one for each that ends.
+    """
+    found = []
+    for place, body in enumerate(bodies):
+        meta = body["metadata"]
+        notes = {**meta["annotations"], PARALLEL_ANNOTATION: str(n_parallel)}
+        spec = {**body["spec"], "suspend": True} if place >= n_parallel else body["spec"]
+        found.append({**body, "metadata": {**meta, "annotations": notes}, "spec": spec})
+    return found
+
+
+def parallel_of(body: Body) -> int | None:
+    """Return how many jobs of the sweep may run at a time; None if all may."""
+    text = (body["metadata"].get("annotations") or {}).get(PARALLEL_ANNOTATION, "")
+    return int(text) if text.isdecimal() else None
 
 
 def sweep_labels(sweep: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import FoundJob
 from swell.cli.output import aligned
-from swell.cli.sweeps.row_jobs import SWEEP_LABEL, index_of, row_of
+from swell.cli.sweeps.row_jobs import SWEEP_LABEL, index_of, parallel_of, row_of
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
@@ -46,6 +46,16 @@ class SweepState:
     @property
     def has_succeeded(self) -> bool:
         return all(job.phase == SUCCEEDED for job in self.jobs)
+
+    @property
+    def next_jobs(self) -> list[FoundJob]:
+        """The suspended jobs that may begin now, the first ones first."""
+        living = [job for job in self.jobs if not job.has_ended]
+        held = [job for job in living if job.body["spec"].get("suspend")]
+        limits = [limit for job in self.jobs if (limit := parallel_of(job.body)) is not None]
+        if not limits:
+            return []
+        return held[: max(0, min(limits) - (len(living) - len(held)))]
 
     @property
     def summary(self) -> str:
