@@ -15,6 +15,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `policy`: disruption budgets and priority classes.
 - `storage`: volumes, claims and storage classes.
 - `scheduling`: Volcano's PodGroup and Queue.
+- `native_groups`: the PodGroup of Kubernetes itself.
 - `topology`: Volcano's HyperNode.
 - `aitrainingjob`: our elastic job.
 - `trainingjob`: the older job of three fixed roles.

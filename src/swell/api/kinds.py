@@ -6,6 +6,7 @@ from swell.api import aitrainingjob, trainingjob
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import ConfigMap, Event, Lease, Namespace, Node, ResourceQuota, Service
 from swell.api.meta import Body
+from swell.api.native_groups import API_GROUP, API_VERSION, NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import Resource
@@ -44,6 +45,8 @@ PRIORITY_CLASSES = Resource(
     namespaced=False,
     short_names=("pc",),
 )
+# Served only where an administrator has switched them on.
+NATIVE_GROUPS = Resource(API_GROUP, API_VERSION, "PodGroup", "podgroups", NativeGroup)
 POD_DISRUPTION_BUDGETS = Resource(
     "policy",
     "v1",

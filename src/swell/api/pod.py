@@ -174,6 +174,12 @@ class Volume(ApiStruct, frozen=True):
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
 
 
+class SchedulingGroup(ApiStruct, frozen=True):
+    """The PodGroup of Kubernetes itself that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(ApiStruct, frozen=True):
     """The part of a pod's spec that decisions read."""
 
@@ -194,6 +200,7 @@ class PodSpec(ApiStruct, frozen=True):
     termination_grace_period_seconds: int | None = None
     host_network: bool = False
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     volumes: tuple[Volume, ...] = ()
 
 

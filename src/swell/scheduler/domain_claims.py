@@ -51,7 +51,7 @@ def scope_within_gang(session: Session, task: Task) -> Mask | None:
     job = task.job
     if job is None or not job.is_constrained:
         return None
-    domains = session.domains
+    domains = session.domains_for(job)
     of_job = domains.nodes_within(domains.limit_of(job), domains.held_by(job.tasks.values()))
     part = task.sub_group
     if part is None:
@@ -78,7 +78,7 @@ class _DomainClaim:
         self._job = job
         self._tasks = tasks
         self._search = search
-        self._domains = session.domains
+        self._domains = session.domains_for(job)
         self._tree = self._domains.tree
         self._max = _max_domains(session, search.action)
 

@@ -89,7 +89,7 @@ class _DomainSearch:
         self._votes = session.votes
         self._statement = statement
         self._job = job
-        self.domains = session.domains
+        self.domains = session.domains_for(job)
         self._tree = self.domains.tree
 
     def place(self, parts: list[JobPart]) -> bool:
@@ -235,7 +235,7 @@ def scopes_of(session: Session, job: JobInfo) -> Iterator[Callable[[Task], Mask 
 
     Each way is asked for a task's nodes when the task's turn comes, with those before it placed.
     """
-    domains = session.domains
+    domains = session.domains_for(job)
     limit = domains.limit_of(job)
     held = None if limit is None else domains.held_by(job.tasks.values())
     for tier in domains.gradients(limit, domains.tree.root, held):

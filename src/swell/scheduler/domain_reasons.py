@@ -31,11 +31,13 @@ class DomainCounts:
     n_enough: int
     best: tuple[tuple[str, int], ...]
     n_outside: int  # nodes that are in none of these domains
+    label: str = ""  # of whose values the domains are; empty for HyperNodes
 
     def __str__(self) -> str:
         domains = "1 domain" if self.n_domains == 1 else f"{self.n_domains} domains"
         pods = "1 pod" if self.n_wanted == 1 else f"{self.n_wanted} pods"
-        text = f"{self.n_enough} of {domains} of tier ≤ {self.tier} hold {pods}"
+        kind = f"label {self.label}" if self.label else f"tier ≤ {self.tier}"
+        text = f"{self.n_enough} of {domains} of {kind} hold {pods}"
         if self.best:
             name, n = self.best[0]
             text += f"; the best, {name}, holds {n}"
@@ -70,7 +72,7 @@ def counts_of(
     session: Session, job: JobInfo, part: SubGroup | None, pending: Sequence[Task]
 ) -> DomainCounts | None:
     """Returns the counts of the domains that a part may use; None if it may be anywhere."""
-    domains = session.domains
+    domains = session.domains_for(job)
     tree, limit = domains.tree, domains.limit_of_part(job, part)
     if limit is None or not pending:
         return None
@@ -87,6 +89,7 @@ def counts_of(
         n_enough=int((now[allowed] >= n_wanted).sum()),
         best=tuple((tree.names[one], int(now[one])) for one in ranked[:_BEST_MAX]),
         n_outside=len(tree.members[tree.root]) - int(covered.sum()),
+        label=domains.label,
     )
 
 
@@ -107,7 +110,7 @@ def _incomplete(part: SubGroup | None) -> Refusal | None:
 def _refusal(
     session: Session, job: JobInfo, part: SubGroup | None, pending: list[Task]
 ) -> Refusal | None:
-    domains = session.domains
+    domains = session.domains_for(job)
     tree = domains.tree
     # The narrower of both limits decides: the sub-group's own, then that of its job.
     limit = domains.limit_of_part(job, part)
@@ -143,7 +146,8 @@ def _held_text(
     head = f"{n_there} of {len(tasks)} run"
     widest = domains.widest(limit, held)
     if widest is None:
-        return f"{head}, and no domain of tier ≤ {limit} has all of them: nothing is added"
+        kind = f"label {domains.label}" if domains.label else f"tier ≤ {limit}"
+        return f"{head}, and no domain of {kind} has all of them: nothing is added"
     n_more = len(pending)
     text = f"{head} in {tree.names[widest]}, which has no room for {n_more} more"
     room = domains.capacity_for(list(tasks), now=True)

@@ -30,12 +30,18 @@ _STANDING_OR_UNKNOWN = frozenset({*_STANDING, TaskStatus.UNKNOWN})
 
 
 class Domains:
-    """The tree of domains as one session sees it. Without HyperNodes it is the root alone."""
+    """The tree of domains as one session sees it. Without HyperNodes it is the root alone.
 
-    def __init__(self, session: Session) -> None:
+    With a label key it is the tree of that label's values, which native groups ask for.
+    """
+
+    def __init__(self, session: Session, label: str = "") -> None:
         self._session = session
         self._nodes = session.snapshot.nodes
+        self.label = label
         found = session.snapshot.hyper_nodes.tree(self._nodes)
+        if label:
+            found = session.snapshot.label_domains.tree(label, self._nodes)
         self.tree: DomainTree = build_tree((), self._nodes) if found is None else found
         self.has_tree = found is not None
         self._gradients: dict[tuple[int, int], list[Indexes]] = {}
@@ -63,6 +69,8 @@ class Domains:
 
     def not_applied(self, job: JobInfo) -> str:
         """Returns why a constraint of the job has no effect; empty if all have."""
+        if self.label:
+            return ""
         given = [job.group.spec.network_topology]
         given += [policy.network_topology for policy in job.group.spec.sub_group_policy]
         asked = [one for one in given if one is not None]
@@ -77,7 +85,8 @@ class Domains:
         return ""
 
     def _limit(self, topology: NetworkTopology | None, if_soft: int) -> int | None:
-        if topology is None or not self._session.votes.offers_gradients:
+        # A label needs no plugin: the API promises that the constraint holds.
+        if topology is None or not (self.label or self._session.votes.offers_gradients):
             return None
         if topology.mode == SOFT:
             return if_soft
@@ -186,7 +195,7 @@ class Domains:
 def not_applied(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, str]]:
     """Yields the jobs with a network topology that has no effect, and why."""
     for job in jobs:
-        if job.is_constrained and (why := session.domains.not_applied(job)):
+        if job.is_constrained and (why := session.domains_for(job).not_applied(job)):
             yield job.key, why
 
 
@@ -205,7 +214,7 @@ def domains_of(session: Session) -> Iterator[tuple[str, ChosenDomain]]:
     for job in placed.values():
         if not job.is_constrained:
             continue
-        domains, own = session.domains, job.group.spec.network_topology
+        domains, own = session.domains_for(job), job.group.spec.network_topology
         if own is not None:
             yield from _chosen(domains, job.key, own, job.tasks.values())
         for part in job.sub_groups or ():

@@ -79,7 +79,9 @@ class _Surplus:
 
     def __init__(self, job: JobInfo) -> None:
         self._job = job
-        self._total = job.counts.confirmed - job.min_member
+        # Pods of a basic group have nothing to do with each other.
+        is_basic = job.native is not None and job.native.is_basic
+        self._total = job.counts.confirmed - (0 if is_basic else job.min_member)
         self._lost: dict[str, int] = {}
         self._lost_in_parts: dict[SubGroup, int] = {}
 
@@ -156,6 +158,9 @@ def _units_of_job(tasks: Sequence[Task]) -> list[tuple[Task, EvictionUnit]]:
     """
     job = tasks[0].job
     assert job is not None  # noqa: S101 - the caller grouped by job
+    if job.native is not None and job.native.is_unit:
+        unit = _whole(job, set(), ())
+        return [] if unit is None else [(tasks[0], unit)]
     surplus = _Surplus(job)
     victims: list[tuple[Task, EvictionUnit]] = []
     gone: set[str] = set()

@@ -13,6 +13,7 @@ from typing import TypeVar
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
 from swell.api.meta import Key
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject
@@ -34,6 +35,7 @@ class SchedulerObjects:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     groups: list[PodGroup] = field(default_factory=list)
+    native_groups: list[NativeGroup] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
     priority_classes: list[PriorityClass] = field(default_factory=list)
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
@@ -59,6 +61,8 @@ class SchedulerObjects:
             snapshot.put_queue(queue, self._why_unreadable(queue))
         for group in _by_name(self.groups):
             snapshot.put_group(group, self._why_unreadable(group))
+        for native in _by_name(self.native_groups):
+            snapshot.put_native_group(native.metadata.key, native)
         _put_all(self.training_jobs, snapshot.put_training_job)
         for pod in _by_name(self.pods):
             snapshot.put_pod(pod, unreadable=self._why_unreadable(pod))

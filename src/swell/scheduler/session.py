@@ -48,7 +48,9 @@ class Eviction:
 
 
 def on_hold(job: JobInfo) -> Refusal | None:
-    """Returns the refusal of a job whose group or queue cannot be read."""
+    """Returns the refusal of a job that is barred, or whose group or queue cannot be read."""
+    if job.barred is not None:
+        return job.barred
     why = job.on_hold
     return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
 
@@ -88,6 +90,7 @@ class Session:
         # Jobs for which others are evicted. They are not victims themselves in this session.
         self.preemptors: set[str] = set()
         self._held: dict[str, Statement] = {}
+        self._label_domains: dict[str, Domains] = {}
         # Plugins are opened last: their functions may read all of the above.
         tiers: list[list[OpenPlugin]] = []
         for tier in config.tiers:
@@ -102,6 +105,16 @@ class Session:
     def domains(self) -> Domains:
         """The parts of the network. Made on first use: sessions without topologies do without."""
         return Domains(self)
+
+    def domains_for(self, job: JobInfo) -> Domains:
+        """Returns the parts of the network that the job's constraints are about."""
+        key = "" if job.native is None else job.native.topology_key
+        if not key:
+            return self.domains
+        found = self._label_domains.get(key)
+        if found is None:
+            found = self._label_domains[key] = Domains(self, key)
+        return found
 
     @property
     def admits_on_allocate(self) -> bool:

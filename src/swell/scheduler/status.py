@@ -42,7 +42,7 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
             refusal = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name!r}")
             yield job.key, GroupStatus(_named_phase(job.group.status.phase), refusal)
             continue
-        if job.unreadable:
+        if job.unreadable or job.barred is not None:
             # Of an unknown minimum no phase follows: it keeps the one that it has.
             yield job.key, GroupStatus(_named_phase(job.phase), on_hold(job))
             continue

@@ -157,7 +157,7 @@ class VictimSearch:
 
         A victim may not evict its preemptor for a while, or the two would evict each other in turn.
         """
-        if job.on_hold:
+        if job.on_hold or (job.native is not None and job.native.object is None):
             return False
         cooldowns = self._session.snapshot.cooldowns
         return (

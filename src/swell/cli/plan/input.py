@@ -18,6 +18,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
 from swell.api.manifest.composer import ManifestSyntaxError
 from swell.api.manifest.yamldata import YamlBudget, read_documents
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, Queue
@@ -38,6 +39,7 @@ _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
     ("scheduling.volcano.sh", "PodGroup"): (PodGroup, "groups"),
     ("scheduling.volcano.sh", "Queue"): (Queue, "queues"),
     ("scheduling.k8s.io", "PriorityClass"): (PriorityClass, "priority_classes"),
+    ("scheduling.k8s.io", "PodGroup"): (NativeGroup, "native_groups"),
     ("", "PersistentVolumeClaim"): (PersistentVolumeClaim, "claims"),
     ("storage.k8s.io", "StorageClass"): (StorageClass, "storage_classes"),
     ("topology.volcano.sh", "HyperNode"): (HyperNode, "hyper_nodes"),

@@ -14,6 +14,9 @@ def enqueue(session: Session) -> None:
     waiting = [job for job in session.jobs if not job.is_admitted]
     for _, job in JobOrder(votes, waiting):
         barred = on_hold(job) or session.snapshot.backed_off.get(job.key)
+        # What a native group asks for is known once its minimum of pods exists.
+        if barred is None and job.native is not None:
+            barred = votes.invalid(job)
         if barred is not None:
             session.refuse(job, barred)
             continue

@@ -34,7 +34,7 @@ def preempt(session: Session) -> None:
     failed: dict[Hashable, int] = {}
     for queue in queues:
         for job in by_queue[queue.name]:
-            if job.is_constrained and session.domains.is_limited(job):
+            if job.is_constrained and session.domains_for(job).is_limited(job):
                 _preempt_in_domains(session, between_jobs, job)
             else:
                 _preempt_others(session, between_jobs, job, failed)
@@ -48,6 +48,7 @@ def preempt(session: Session) -> None:
 def _may_preempt(session: Session, job: JobInfo) -> bool:
     return (
         job.counts[TaskStatus.PENDING] > 0
+        and not job.never_claims
         and session.takes_part(job)
         and session.votes.is_starving(job)
     )
@@ -143,6 +144,8 @@ def _preempt_own(session: Session, search: VictimSearch, job: JobInfo) -> None:
     """Swaps running tasks of the job for more important pending ones of the same job."""
     if not (job.counts[TaskStatus.BOUND] or job.counts[TaskStatus.RUNNING]):
         return
+    if job.native is not None and job.native.is_unit:
+        return  # its pods leave together or not at all
     for task in _preemptors(session, job):
         if not session.votes.is_starving(job):
             return

@@ -38,6 +38,7 @@ def reclaim(session: Session) -> None:
 def _may_reclaim(session: Session, job: JobInfo) -> bool:
     return (
         job.counts[TaskStatus.PENDING] > 0
+        and not job.never_claims
         and session.takes_part(job)
         and session.votes.is_starving(job)
     )
@@ -56,7 +57,7 @@ def _reclaim_for(
     """
     votes = session.votes
     statement = session.statement()
-    if job.is_constrained and session.domains.is_limited(job):
+    if job.is_constrained and session.domains_for(job).is_limited(job):
         tasks = [
             task
             for task in votes.tasks_in_order(job.in_status(TaskStatus.PENDING))

@@ -80,7 +80,9 @@ def explain(
         message=refusal.message if refusal else "",
         classes=tuple(_pod_class(session, alike) for alike in _alike(left)) if is_stuck else (),
         domains=tuple(_domains(session, job, left)) if is_stuck and job.is_constrained else (),
-        topology_not_applied=session.domains.not_applied(job) if job.is_constrained else "",
+        topology_not_applied=session.domains_for(job).not_applied(job)
+        if job.is_constrained
+        else "",
         queue=queue_facts(session, job, refusal),
         holders=tuple(holders[:HOLDERS_MAX]),
         n_holders_more=max(len(holders) - HOLDERS_MAX, 0),

@@ -17,6 +17,7 @@ In reading order, which is the way the data takes:
 - `shrinker`: lowers the targets of elastic roles, so that other groups get room.
 - `namespace_quotas`: explains a gang that lacks pods by the quotas of its namespace.
 - `status_updater`: writes the status of groups.
+- `native_status`: the status of groups of Kubernetes itself.
 - `pod_conditions`: writes why a pod waits, and its nominated node.
 - `queue_controller`: keeps the status of queues up to date.
 - `hyper_node_controller`: keeps the status of HyperNodes up to date.

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from swell.api.meta import Key, Uid
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.native_groups import was_scheduled
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 
 # Phases of groups that were complete. Not Unknown: a single running pod makes a group Unknown.
@@ -96,6 +97,7 @@ class BindWindows:
             job.phase in _STARTED
             or status.phase in _STARTED
             or any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
+            or was_scheduled(job.group)
         )
 
     def forget_missing(self, jobs: dict[str, JobInfo]) -> None:

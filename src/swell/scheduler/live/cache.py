@@ -18,6 +18,7 @@ import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodSpec, PodStatus
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, PodGroupPhase
@@ -37,6 +38,7 @@ from swell.scheduler.live.objects import (
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.elastic import trainers_key
 from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.native_groups import native_job_name, translated
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus, status_of
 from swell.scheduler.model.ungrouped import (
@@ -80,7 +82,7 @@ class SchedulerCache:
         meter: FeedMeter | None = None,
     ) -> None:
         self.informers = informers
-        self.snapshot = SchedulerSnapshot(settings.scheduler_names)
+        self.snapshot = SchedulerSnapshot(settings.scheduler_names, settings.default_queue)
         # Jobs that may have changed since `take_dirty_jobs`, in the order of their changes.
         self._dirty_jobs: dict[str, None] = {}
         # Targets that are being lowered and are not confirmed yet, with the UID of the job.
@@ -115,6 +117,7 @@ class SchedulerCache:
         follow(seen.nodes, self._take_node)
         follow(seen.queues, self._take_queue)
         follow(seen.groups, self._take_group)
+        follow(seen.native_groups, self._take_native_group)
         follow(seen.jobs, self._take_training_job)
         follow(seen.trainer_jobs, self._take_trainers)
         # Last: a pod looks up its node, its group and its job.
@@ -150,7 +153,9 @@ class SchedulerCache:
         snapshot, text = self.snapshot, str(key)
         task = snapshot.task(text)
         node = self._node_of(task) if task is not None else ""
-        self._touched = (task, node, snapshot.jobs.get(text))
+        # A key may be that of a group of either kind: whichever job there is, it is kept.
+        native = f"{key.namespace}/{native_job_name(key.name)}"
+        self._touched = (task, node, snapshot.jobs.get(text) or snapshot.jobs.get(native))
 
     def _clear(self) -> AssumedState:
         """Empty the snapshot. Returns what is assumed in it and no server reports."""
@@ -337,6 +342,32 @@ class SchedulerCache:
             self._keep_phase(job, same)
         self._note_arrival(job)
 
+    def _take_native_group(self, key: Key) -> None:
+        found = self.informers.native_groups.get(key)
+        known = self.snapshot.jobs.get(f"{key.namespace}/{native_job_name(key.name)}")
+        if found is None:
+            self.snapshot.remove_native_group(key)
+            self.n_groups_gone += 1
+            self.mark_dirty(known)
+            self._wake()
+            return
+        terms = None if known is None else known.native
+        old = None if terms is None else terms.object
+        same = known if old is not None and old.metadata.uid == found.metadata.uid else None
+        unreadable = self.informers.native_groups.unreadable(key)
+        is_alike = same is not None and bool(same.unreadable) == bool(unreadable)
+        if same and terms and is_alike and _native_facts(old) == _native_facts(found):
+            terms.object = found
+            queue = same.group.spec.queue  # it may be that of the pods
+            same.group = translated(key, found, queue)
+            return
+        self.n_groups_gone += known is not None and same is None
+        self.snapshot.put_native_group(key, found, unreadable)
+        job = self.snapshot.jobs[f"{key.namespace}/{native_job_name(key.name)}"]
+        if same is not None:
+            self._keep_phase(job, same)
+        self._note_arrival(job)
+
     def _keep_phase(self, job: JobInfo, old: JobInfo) -> None:
         # The scheduler owns the phase, and our last write may not have come back yet.
         if old.phase is not PodGroupPhase.EMPTY:
@@ -485,6 +516,16 @@ class SchedulerCache:
 def is_virtual(job: JobInfo) -> bool:
     """Whether the job is one pod without a group: there is no group to write a status to."""
     return job.group.metadata.name.startswith(VIRTUAL_PREFIX)
+
+
+def has_status(job: JobInfo) -> bool:
+    """Whether there is a group to write a status to, and it is ours to write."""
+    is_missing = job.native is not None and job.native.object is None
+    return job.is_served and not is_missing and not is_virtual(job)
+
+
+def _native_facts(group: NativeGroup | None) -> tuple[object, ...]:
+    return () if group is None else (group.spec, group.metadata.annotations)
 
 
 def _is_virtual(job: JobInfo | None) -> bool:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
 from swell.api.core import EventSeverity
 from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
 from swell.api.resource import Resource
+from swell.api.scheduling import PodGroup
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Malformed
 from swell.runtime.events import EventOptions, EventRecorder
@@ -24,7 +27,7 @@ from swell.runtime.metrics import Metrics
 from swell.runtime.plan import EmitEvent
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
-from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.cache import SchedulerCache, has_status
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import Evictor
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
@@ -132,6 +135,7 @@ class Scheduler:
             clock=self._clock,
             random=random,
             allocated=self._allocated,
+            native_groups=self._native_groups,
             events=events,
             meter=metrics,
             write_meter=metrics,
@@ -197,6 +201,16 @@ class Scheduler:
         entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
         return (
             None if entry is None else amount_texts(self.cache.snapshot.dimensions, entry.subtree)
+        )
+
+    def _native_groups(self, queue: str) -> tuple[PodGroup, ...]:
+        """Returns the native groups of a queue with the phases that only the snapshot has."""
+        entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
+        jobs = () if entry is None else entry.jobs.values()
+        return tuple(
+            replace(job.group, status=replace(job.group.status, phase=job.phase))
+            for job in jobs
+            if job.native is not None and has_status(job)
         )
 
     async def run(self) -> None:

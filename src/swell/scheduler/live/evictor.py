@@ -1,8 +1,8 @@
 """Evicts pods: writes the reason on the pod first, then deletes it, until it is gone.
 
 Pods that are evicted for one cause form a batch. All of them are marked before the first is
-deleted, so that after a crash the next process finds the whole intent on the pods. Every write is
-by UID.
+deleted, so that after a crash the next process finds the whole intent on the pods. A native group
+that leaves as a whole is marked as well. Every write is by UID.
 
 A victim whose program saves when it is asked (`saving`) is left to the operator, which asks it and
 deletes it. Its deadline is on the pod; if it is still there some time after that, it is deleted
@@ -12,7 +12,7 @@ here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -20,8 +20,9 @@ from typing import Final
 from swell.api.codec import encode
 from swell.api.core import EventSeverity
 from swell.api.injection import EVICTION_ANNOTATION, EvictionRecord
-from swell.api.kinds import PODS
+from swell.api.kinds import NATIVE_GROUPS, PODS
 from swell.api.meta import Key, Uid
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
@@ -46,6 +47,7 @@ DISRUPTED: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
 RELEASED: Final = "GangIncomplete"
 OUR_REASONS: Final = frozenset({PREEMPTED, RELEASED})
+NO_GROUPS: Final[Mapping[Key, Uid]] = {}
 _FAILURES = (*READ_FAILURES, MalformedError)
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 # Longer than one attempt of the client; then the result counts as unknown.
@@ -69,6 +71,7 @@ class _EvictionBatch:
     why: EvictionCause
     pods: dict[Uid, Key]
     unmarked: dict[Uid, Key] = field(default_factory=dict)
+    groups: dict[Key, Uid] = field(default_factory=dict)  # native ones, not marked yet
 
 
 class Evictor:
@@ -92,14 +95,16 @@ class Evictor:
         self._queue = WorkQueue[Uid](clock=clock, random=random)
         self._batches: dict[Uid, _EvictionBatch] = {}
 
-    def evict(self, tasks: Iterable[Task], why: EvictionCause) -> None:
-        """Queue pods that are leaving in the snapshot already."""
+    def evict(
+        self, tasks: Iterable[Task], why: EvictionCause, groups: Mapping[Key, Uid] = NO_GROUPS
+    ) -> None:
+        """Queue pods that are leaving in the snapshot already, and native groups left empty."""
         pods = {
             task.pod.metadata.uid: task.pod.metadata.key
             for task in tasks
             if task.pod.metadata.uid not in self._batches
         }
-        batch = _EvictionBatch(why, pods, dict(pods))
+        batch = _EvictionBatch(why, pods, dict(pods), dict(groups))
         for uid in pods:
             self._batches[uid] = batch
             self._queue.add(uid)
@@ -130,6 +135,7 @@ class Evictor:
                         self._queue.forget(uid)
                         self._queue.add_after(uid, wait_s)
                         return
+                    await self._mark_groups(batch)
                     await self._delete(pod)
                     pod = None
         except _FAILURES as error:
@@ -201,6 +207,31 @@ class Evictor:
         informers.pods.observe(noted)
         return True
 
+    async def _mark_groups(self, batch: _EvictionBatch) -> None:
+        """Mark the native groups that leave as a whole, before their first pod is deleted."""
+        groups = self._cache.informers.native_groups
+        for key, uid in list(batch.groups.items()):
+            found = groups.get(key)
+            if found is not None and found.metadata.uid == uid and not is_marked_group(found):
+                condition = {
+                    "type": DISRUPTED,
+                    "status": "True",
+                    "reason": PREEMPTED,
+                    "message": batch.why.message,
+                    "lastTransitionTime": format_time(self._clock.now()),
+                    "observedGeneration": found.metadata.generation,
+                }
+                body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+                try:
+                    marked = await self._cluster.patch(
+                        NATIVE_GROUPS.status, key, Patch(PatchKind.STRATEGIC, body)
+                    )
+                except NotFoundError:
+                    groups.observe_deleted(key, uid)
+                else:
+                    groups.observe(marked)
+            batch.groups.pop(key, None)
+
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods
         try:
@@ -216,8 +247,15 @@ class Evictor:
         """Read the pod after a failure. If that fails too, the next attempt reads it again."""
         try:
             await self._cache.informers.pods.refresh(key)
+            for group in self._batches[uid].groups:
+                await self._cache.informers.native_groups.refresh(group)
         except _FAILURES as error:
             log.info("not read", pod=str(key), uid=uid, why=str(error))
+
+
+def is_marked_group(group: NativeGroup) -> bool:
+    """Whether a native group has been evicted as a whole and not been scheduled since."""
+    return any(c.type == DISRUPTED and c.status == "True" for c in group.status.conditions)
 
 
 def is_marked(pod: Pod) -> bool:

@@ -16,6 +16,7 @@ from swell.api.kinds import (
     AI_TRAINING_JOBS,
     HYPER_NODES,
     NAMESPACES,
+    NATIVE_GROUPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -27,6 +28,7 @@ from swell.api.kinds import (
     STORAGE_CLASSES,
     TRAINING_JOBS,
 )
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject, Resource
@@ -54,6 +56,7 @@ class SchedulerInformers:
     pods: Informer[Pod]
     nodes: Informer[Node]
     groups: Informer[PodGroup]
+    native_groups: Informer[NativeGroup]
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     budgets: Informer[PodDisruptionBudget]
@@ -89,6 +92,7 @@ class SchedulerInformers:
             pods=informer(PODS),
             nodes=informer(NODES),
             groups=informer(POD_GROUPS, _OPTIONAL, (BY_QUEUE,)),
+            native_groups=informer(NATIVE_GROUPS, _OPTIONAL),
             queues=informer(QUEUES, _OPTIONAL, (BY_PARENT,)),
             priorities=informer(PRIORITY_CLASSES),
             budgets=informer(POD_DISRUPTION_BUDGETS, _OPTIONAL),
@@ -113,6 +117,7 @@ class SchedulerInformers:
             self.queues,
             self.nodes,
             self.groups,
+            self.native_groups,
             self.jobs,
             self.trainer_jobs,
             self.budgets,

@@ -20,7 +20,7 @@ from swell.scheduler.config import Config
 from swell.scheduler.cycle import OnStep, SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
-from swell.scheduler.live.cache import SchedulerCache, is_virtual
+from swell.scheduler.live.cache import SchedulerCache, has_status
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import PREEMPTED, RELEASED, EvictionCause, Evictor, is_marked
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
@@ -32,7 +32,7 @@ from swell.scheduler.live.shrinker import Shrink, Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import WaitReason
-from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
+from swell.scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
 from swell.scheduler.status import GroupStatus
 
 # While some job waits, a cycle runs this often even if nothing changes: plugins such as sla have
@@ -253,7 +253,7 @@ class SchedulerLoop:
     def _evict(self, tasks: list[Task], why: EvictionCause) -> None:
         for task in tasks:
             self._cache.mark_for_deletion(task)
-        self._actuators.evictor.evict(tasks, why)
+        self._actuators.evictor.evict(tasks, why, _leaving(tasks))
 
     # --- handing over
 
@@ -267,7 +267,8 @@ class SchedulerLoop:
             self._start_cooldown(eviction.task.job, eviction.preemptor, now)
         for (action, preemptor), tasks in by_cause.items():
             text = f"{action} for {preemptor}" if preemptor else action
-            self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text, preemptor))
+            cause = EvictionCause(PREEMPTED, text, preemptor)
+            self._actuators.evictor.evict(tasks, cause, _leaving(tasks))
         self._shrink(plan, now)
         self._actuators.hyper_nodes.follow_tree()
         self._nominations.observe(plan.pipelined, now)
@@ -309,7 +310,7 @@ class SchedulerLoop:
                 # A queue's amounts include those of the queues below it.
                 for queue in job.queue.lineage:
                     self._mark_queue_dirty(queue.name)
-            if not is_virtual(job):
+            if has_status(job):
                 self._actuators.updater.update_job_status(job, status, session)
             if self._is_report_due(job, status, now, is_fresh=key in fresh):
                 self._actuators.pods.refuse(plan.pod_refusals(job))
@@ -347,12 +348,27 @@ class SchedulerLoop:
             marked = [task for task in job.evictable() if is_marked(task.pod)]
             if not marked:
                 continue
-            if job.counts.ready - len(marked) < job.min_member:
+            is_unit = job.native is not None and job.native.is_unit
+            if is_unit or job.counts.ready - len(marked) < job.min_member:
                 # The eviction was of the whole gang, and not all of its pods were marked.
                 marked = list(job.evictable())
             self._evict(
                 marked, EvictionCause(PREEMPTED, "its eviction was decided before a restart")
             )
+
+
+def _leaving(tasks: Iterable[Task]) -> dict[Key, Uid]:
+    """Returns the native gangs of which no pod stays when these leave."""
+    found: dict[Key, Uid] = {}
+    for task in tasks:
+        terms = task.job.native if task.job is not None else None
+        group = terms.object if terms is not None else None
+        # Pods of a basic group that leave one by one are no gang.
+        if terms is None or group is None or (terms.is_basic and not terms.is_unit):
+            continue
+        if task.job is not None and not task.job.counts.of(ALLOCATED):
+            found[terms.key] = group.metadata.uid
+    return found
 
 
 def stopwatch(clock: Clock, meter: CycleMeter | None) -> OnStep:

@@ -59,6 +59,8 @@ def _parent_of(_: ObjectMeta, queue: Queue | None) -> tuple[Key, ...]:
 BY_QUEUE: Final[CacheIndex[PodGroup]] = CacheIndex("queue", _queue_of)
 BY_PARENT: Final[CacheIndex[Queue]] = CacheIndex("parent", _parent_of)
 
+# Returns the native groups of a queue, with the phases that the scheduler keeps of them.
+NativeGroups = Callable[[str], tuple[PodGroup, ...]]
 # Returns the amounts of a queue and all below it, by resource; None while they are not known.
 Allocated = Callable[[str], Mapping[str, str] | None]
 
@@ -87,6 +89,7 @@ class QueueController:
         clock: Clock,
         random: Random,
         allocated: Allocated = lambda _: None,
+        native_groups: NativeGroups = lambda _: (),
         events: EventSink | None = None,
         meter: ControllerMeter | None = None,
         write_meter: WriteMeter | None = None,
@@ -94,6 +97,7 @@ class QueueController:
         self._queues = queues
         self._groups = groups
         self._allocated = allocated
+        self._native_groups = native_groups
         self._keys: WorkQueue[Key] = WorkQueue(clock=clock, random=random)
         self._seen_shut: dict[Key, bool] = {}
         self._wrote_at: dict[str, float] = {}
@@ -142,7 +146,7 @@ class QueueController:
             key.name,
             queue,
             parent_of(queue, lambda name: self._queues.get(Key("", name))),
-            self._groups.by_index(BY_QUEUE.name, key),
+            (*self._groups.by_index(BY_QUEUE.name, key), *self._native_groups(key.name)),
             self._allocated(key.name),
             self._wrote_at.get(key.name, -SETTLE_S) + SETTLE_S,
         )

@@ -17,8 +17,9 @@ import msgspec
 
 from swell.api.codec import to_body
 from swell.api.core import EventSeverity
-from swell.api.kinds import POD_GROUPS
+from swell.api.kinds import NATIVE_GROUPS, POD_GROUPS
 from swell.api.meta import Body, Key, Uid
+from swell.api.resource import Resource
 from swell.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
@@ -30,6 +31,7 @@ from swell.runtime.queue import WorkQueue
 from swell.scheduler.domains import ChosenDomain
 from swell.scheduler.live.bind_windows import n_placed
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
+from swell.scheduler.live.native_status import native_conditions, native_write
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.tasks import TaskStatus
@@ -84,7 +86,8 @@ class StatusUpdater:
         self._events = events
         self._is_busy = is_busy
         self._clock = clock
-        self._executor = Executor(cluster, informers=[cache.informers.groups], meter=meter)
+        seen = cache.informers
+        self._executor = Executor(cluster, informers=[seen.groups, seen.native_groups], meter=meter)
         self._queue = WorkQueue[Key](clock=clock, random=random)
         self._pending: dict[Key, _PendingStatus] = {}
         # By group: the domain that has its pods, and why its topology has no effect as last said.
@@ -113,10 +116,10 @@ class StatusUpdater:
 
     def record_job_status_event(self, job: JobInfo, refusal: Refusal) -> None:
         """Emit an event with the reason why a group waits."""
-        meta = job.group.metadata
         text = f"{refusal.reason.value}: {refusal.message}"
-        warning = EventSeverity.WARNING
-        self._events.record(EmitEvent(POD_GROUPS, meta.key, meta.uid, warning, UNSCHEDULABLE, text))
+        uid, warning = job.group.metadata.uid, EventSeverity.WARNING
+        resource, key = _object_of(job)
+        self._events.record(EmitEvent(resource, key, uid, warning, UNSCHEDULABLE, text))
 
     def record_domains(
         self, chosen: Mapping[str, ChosenDomain], not_applied: Mapping[str, str]
@@ -137,6 +140,8 @@ class StatusUpdater:
     def _annotation(self, job: JobInfo) -> tuple[Step, ...]:
         """Returns the write of the domain on the group, for people: it is never read."""
         name, meta = self._domains.get(job.key, ""), job.group.metadata
+        if job.native is not None:
+            return ()  # of a native group only the status is ours
         if not name or meta.annotations.get(DOMAIN_ANNOTATION) == name:
             return ()
         body: Body = {"metadata": {"annotations": {DOMAIN_ANNOTATION: name}}}
@@ -170,12 +175,10 @@ class StatusUpdater:
         new = next_status(job, pending.status, pending.session, format_time(self._clock.now()))
         if not _differs(old, new):
             return
-        meta = job.group.metadata
-        write = PatchStatus(POD_GROUPS, key, meta.resource_version, _body(new))
-        steps = (write, *self._annotation(job))
+        steps = (_write_of(job, new), *self._annotation(job))
         failure = (await self._executor.execute(Plan(steps))).worst
         if failure is not None:
-            await self._again(key, failure)
+            await self._again(job, key, failure)
             return
         self._queue.forget(key)
         self._domains.pop(job.key, None)
@@ -184,11 +187,15 @@ class StatusUpdater:
         if refusal is not None:
             self.record_job_status_event(job, refusal)
 
-    async def _again(self, key: Key, failure: Failure) -> None:
+    async def _again(self, job: JobInfo, key: Key, failure: Failure) -> None:
         log.info("group status not written", group=str(key), why=failure.message)
         if failure.kind in {FailureKind.UNKNOWN, FailureKind.STALE}:
+            seen = self._cache.informers
             try:
-                await self._cache.informers.groups.refresh(key)
+                if job.native is not None:
+                    await seen.native_groups.refresh(job.native.key)
+                else:
+                    await seen.groups.refresh(key)
             except READ_FAILURES as error:
                 log.info("not read", group=str(key), why=str(error))
         self._queue.retry(key, failure.retry_after_s)
@@ -199,6 +206,10 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
     counts, old = job.counts, job.group.status
     conditions = {condition.type: condition for condition in old.conditions}
     refusal = found.refusal
+    if job.native is not None:
+        wanted = native_conditions(job, refusal)
+        dated = (_dated(conditions.get(kind), one, "", now) for kind, one in wanted.items())
+        return PodGroupStatus(conditions=tuple(dated))
     if refusal is not None:
         condition = PodGroupCondition(
             type=UNSCHEDULABLE,
@@ -230,6 +241,20 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
 def has_changed(old: PodGroupStatus, new: PodGroupStatus) -> bool:
     """Whether the phase or a reason has changed, and not only numbers and messages."""
     return old.phase is not new.phase or _reasons(old) != _reasons(new)
+
+
+def _write_of(job: JobInfo, new: PodGroupStatus) -> PatchStatus:
+    if job.native is not None:
+        return native_write(job, job.native, new)
+    meta = job.group.metadata
+    return PatchStatus(POD_GROUPS, meta.key, meta.resource_version, _body(new))
+
+
+def _object_of(job: JobInfo) -> tuple[Resource[object], Key]:
+    """Returns the group of a job as the API server knows it."""
+    if job.native is not None:
+        return NATIVE_GROUPS, job.native.key
+    return POD_GROUPS, job.group.metadata.key
 
 
 def _body(status: PodGroupStatus) -> Body:

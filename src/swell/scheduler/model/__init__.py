@@ -5,13 +5,17 @@
 - `elastic`: roles of training jobs, which can be shrunk.
 - `task_counts`: how many tasks are in each status.
 - `sub_groups`: parts of a gang with a minimum of their own.
+- `native_groups`: PodGroups of Kubernetes itself, in the same terms as Volcano's.
 - `jobs`: PodGroups with their tasks.
+- `membership`: which group each pod belongs to.
+- `priorities`: priority classes.
 - `ungrouped`: a virtual group for each pod that names none.
 - `queue_rules`: the state of a queue, and which queues may exist beside each other.
 - `queues`: queues with what their jobs hold, and their tree.
 - `nodes`: all nodes as matrices, with what is idle now and later.
 - `domain_tree`: parts of the network as a tree above the nodes.
 - `hyper_nodes`: the objects that describe the tree.
+- `label_domains`: domains by the value of one node label.
 - `affinity`: which pods are where by label, for pod affinity and topology spread.
 - `volumes`: whether the volume claims of a pod are bound.
 - `snapshot`: all of the above, kept in step by one function that moves tasks.

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from swell.api.quantity import QuantityError
 from swell.api.scheduling import PodGroup, PodGroupPhase
+from swell.scheduler.model.native_groups import NativeTerms, was_scheduled
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
 from swell.scheduler.model.sub_groups import SubGroups
 from swell.scheduler.model.task_counts import TaskCounts
@@ -26,6 +28,7 @@ class JobInfo:
         "_dimensions",
         "_roles",
         "allocated",
+        "barred",
         "counts",
         "created",
         "elastic",
@@ -34,6 +37,7 @@ class JobInfo:
         "key",
         "min_member",
         "min_resources",
+        "native",
         "pending",
         "phase",
         "priority",
@@ -65,6 +69,8 @@ class JobInfo:
         self.is_constrained = bool(spec.network_topology or spec.sub_group_policy)
         self.sub_groups = SubGroups(spec) if spec.sub_group_policy else None
         self.unreadable = ""  # why its minimum is not known
+        self.native: NativeTerms | None = None  # if its group is one of Kubernetes itself
+        self.barred: Refusal | None = None  # why none of its pods is placed, whatever room there is
         self.tasks: dict[str, Task] = {}
         self.counts = TaskCounts()
         self._roles: dict[str, TaskCounts] = {}
@@ -115,7 +121,18 @@ class JobInfo:
         if self.counts[TaskStatus.BOUND] or self.counts[TaskStatus.RUNNING]:
             return True
         # A Scheduled condition, true or false, is only written for a gang that was complete.
-        return any(c.type == "Scheduled" for c in self.group.status.conditions)
+        conditions = self.group.status.conditions
+        return any(c.type == "Scheduled" for c in conditions) or was_scheduled(self.group)
+
+    @property
+    def never_claims(self) -> bool:
+        """Whether nothing may be evicted for the job."""
+        return self.native is not None and self.native.never_claims
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the job is this scheduler's: a native group is by a pod that names it."""
+        return self.native is None or self.native.n_own > 0
 
     def reservation(self) -> Vector:
         """Returns what admission reserves for the part of the minimum that is not allocated yet."""

@@ -36,6 +36,9 @@ class WaitReason(Enum):
     TOPOLOGY_NO_DOMAIN = "TopologyNoDomain"
     TOPOLOGY_HELD = "TopologyHeld"
     TOPOLOGY_TREE = "TopologyTreeInvalid"
+    POD_GROUP_NOT_FOUND = "PodGroupNotFound"
+    MIXED_SCHEDULERS = "MixedSchedulers"
+    NOT_SUPPORTED = "NotSupported"
     GATED = "SchedulingGated"
     UNREADABLE = "Unreadable"
     # a node refuses a pod
@@ -180,6 +183,18 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     WaitReason.TOPOLOGY_TREE: (
         "it would fit into a HyperNode that is left out because it contradicts others",
         "the message names the HyperNode; its condition `Valid` says what is wrong",
+    ),
+    WaitReason.POD_GROUP_NOT_FOUND: (
+        "the pod's `schedulingGroup` names a PodGroup that does not exist",
+        "create the PodGroup, or see what should have",
+    ),
+    WaitReason.MIXED_SCHEDULERS: (
+        "waiting pods of one PodGroup name different schedulers",
+        "give all pods of the group one `schedulerName`",
+    ),
+    WaitReason.NOT_SUPPORTED: (
+        "the PodGroup asks for something that is not supported",
+        "the message names it",
     ),
     WaitReason.GATED: ("the pod has scheduling gates", "whoever set them removes them"),
     WaitReason.UNREADABLE: (

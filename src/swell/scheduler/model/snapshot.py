@@ -14,8 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from msgspec.structs import replace
+
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
+from swell.api.meta import Key
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodSpec
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.quantity import QuantityError
@@ -32,13 +36,23 @@ from swell.scheduler.model.elastic import (
 )
 from swell.scheduler.model.hyper_nodes import HyperNodes
 from swell.scheduler.model.jobs import JobInfo, read_job
+from swell.scheduler.model.label_domains import LabelDomains
+from swell.scheduler.model.membership import Membership
+from swell.scheduler.model.native_groups import (
+    NativeTerms,
+    derive,
+    native_group_of,
+    native_job_name,
+    translated,
+)
 from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.priorities import Priorities
+from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.resources import Dimensions, Vector
 from swell.scheduler.model.tasks import (
     ASKED,
-    GROUP_ANNOTATION,
     HELD,
     NOWHERE,
     TAKES_LATER,
@@ -53,13 +67,18 @@ from swell.scheduler.model.tasks import (
 from swell.scheduler.model.volumes import Volumes
 
 SCHEDULER_NAMES = frozenset({"swell"})
+# Tasks with which a gang counts as started, in whole or in part.
+_PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
 
 
 class SchedulerSnapshot:
     """All that a cycle decides on. Nodes put in first, sorted, break ties by name."""
 
-    def __init__(self, scheduler_names: Iterable[str] = SCHEDULER_NAMES) -> None:
+    def __init__(
+        self, scheduler_names: Iterable[str] = SCHEDULER_NAMES, default_queue: str = DEFAULT_QUEUE
+    ) -> None:
         self.scheduler_names = frozenset(scheduler_names)
+        self._default_queue = default_queue  # of native groups that name none
         # Written by the live scheduler, which has a clock: groups that are not admitted for now,
         # and pairs (preemptor, victim) that a cooldown forbids, with the time when it ends.
         self.backed_off: dict[str, Refusal] = {}
@@ -76,11 +95,12 @@ class SchedulerSnapshot:
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.volumes = Volumes()
         self.hyper_nodes = HyperNodes()
+        self.label_domains = LabelDomains()
         self._tasks: dict[str, Task] = {}
-        self._groupless: dict[str, dict[str, Task]] = {}  # by the group that does not exist yet
+        self._membership = Membership(self.jobs, self.scheduler_names)
         self._shapes = ShapeCache(self.dimensions)
         self._width = self.dimensions.width
-        self._classes: dict[str, PriorityClass] = {}
+        self._priorities = Priorities()
         self._roles = RoleMembers()
         # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
@@ -122,11 +142,11 @@ class SchedulerSnapshot:
         self.budgets.pop(key, None)
 
     def put_priority_class(self, priority_class: PriorityClass) -> None:
-        self._classes[priority_class.metadata.name] = priority_class
+        self._priorities.put(priority_class)
         self._reprioritise()
 
     def remove_priority_class(self, name: str) -> None:
-        self._classes.pop(name, None)
+        self._priorities.remove(name)
         self._reprioritise()
 
     def put_queue(self, queue: Queue, unreadable: str = "") -> None:
@@ -161,16 +181,41 @@ class SchedulerSnapshot:
 
         While it is unreadable its minimum is not known, and none of its pods is placed or evicted.
         """
-        job = read_job(group, self._priority(group), self.dimensions, unreadable)
+        job = read_job(group, self._priorities.of_group(group), self.dimensions, unreadable)
         self._match_width()
         job.widen(self._width)
+        self._put_job(job)
+        self._regroup(job.key)
+
+    def put_native_group(self, key: Key, group: NativeGroup | None, unreadable: str = "") -> None:
+        """Adds or replaces the job of a native group; None stands for one that does not exist."""
+        as_volcanos = translated(key, group, self._default_queue)
+        job = read_job(
+            as_volcanos, self._priorities.of_group(as_volcanos), self.dimensions, unreadable
+        )
+        job.native = NativeTerms(key, group)
+        old = self.jobs.get(job.key)
+        if old is not None and old.native is not None:
+            job.native.foreign = old.native.foreign
+        self._put_job(job)
+        if job.native.topology_key:
+            self.label_domains.jobs.add(job.key)
+        else:
+            self.label_domains.jobs.discard(job.key)
+
+    def remove_native_group(self, key: Key) -> None:
+        """Makes the pods of a native group wait for one of the same name."""
+        self.put_native_group(key, None)
+        self._drop_if_unused(self.jobs[f"{key.namespace}/{native_job_name(key.name)}"])
+
+    def _put_job(self, job: JobInfo) -> None:
         old = self.jobs.pop(job.key, None)
         tasks = list(old.tasks.values()) if old else []
         if old is not None:
             self._leave_queue(old)
         self.jobs[job.key] = job
         self._join_queue(job)
-        tasks += self._groupless.pop(job.key, {}).values()
+        tasks += self._membership.take_waiting(job.key)
         for task in tasks:
             self._enlist(task, job)
         self._touch(job)
@@ -182,9 +227,17 @@ class SchedulerSnapshot:
             return
         self._leave_queue(job)
         self._active.pop(key, None)
+        self.label_domains.jobs.discard(key)
         for task in job.tasks.values():
             task.job = task.sub_group = None
-            self._groupless.setdefault(key, {})[task.key] = task
+            self._membership.wait(task)
+        self._regroup(key)
+
+    def _regroup(self, key: str) -> None:
+        """Moves pods that name two groups, because the one of Volcano has come or gone."""
+        for task in self._membership.misplaced(key):
+            self._leave_group(task)
+            self._join_group(task)
 
     def put_pod(self, pod: Pod, group: str = "", unreadable: str = "") -> Task:
         """Adds or replaces a pod. One of ours that names a group belongs to that job.
@@ -206,14 +259,7 @@ class SchedulerSnapshot:
         task.status = self._roles.join(task, status_of(pod))
         task.node = self.place_of(pod, task.status)
         self._count_on_node(task, 1)
-        group = pod.metadata.annotations.get(GROUP_ANNOTATION) or group
-        if group and pod.spec.scheduler_name in self.scheduler_names:
-            group_key = f"{pod.metadata.namespace}/{group}"
-            job = self.jobs.get(group_key)
-            if job is not None:
-                self._enlist(task, job)
-            else:
-                self._groupless.setdefault(group_key, {})[key] = task
+        self._join_group(task, group)
         return task
 
     def remove_pod(self, key: str) -> None:
@@ -235,14 +281,7 @@ class SchedulerSnapshot:
             return
         self._count_on_node(task, -1)
         self._shapes.give_back(task.shape)
-        if task.job is not None:
-            self._count_in_job(task, task.job, -1)
-            del task.job.tasks[key]
-            if task.job.sub_groups is not None:
-                task.job.sub_groups.leave(task)
-            self._touch(task.job)
-        else:
-            self._leave_groupless(task)
+        self._leave_group(task)
         self._roles.leave(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
@@ -330,7 +369,9 @@ class SchedulerSnapshot:
         """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()
         self.affinity_index.forget_unused()
-        for job in self._unsettled.values():
+        for job in list(self._unsettled.values()):
+            if job.native is not None:
+                self._derive(job, job.native)
             self._settle(job)
         self._unsettled.clear()
 
@@ -357,6 +398,8 @@ class SchedulerSnapshot:
         job.role(task.role).add(status, sign, best_effort=shape.best_effort)
         if task.sub_group is not None:
             task.sub_group.counts.add(status, sign, best_effort=shape.best_effort)
+        if task.is_foreign:
+            return  # it counts towards the minimum, and its room is not charged to a queue
         if HELD[status]:
             self._hold(job, sign * shape.request)
         elif ASKED[status]:
@@ -371,13 +414,15 @@ class SchedulerSnapshot:
         job.role(task.role).shift(old, new, n, best_effort=shape.best_effort)
         if task.sub_group is not None:
             task.sub_group.counts.shift(old, new, n, best_effort=shape.best_effort)
+        self._touch(job)
+        if task.is_foreign:
+            return
         held = HELD[new] - HELD[old]
         if held:
             self._hold(job, held * n * shape.request)
         asked = ASKED[new] - ASKED[old]
         if asked:
             self._ask(job, asked * n * shape.request)
-        self._touch(job)
 
     def _hold(self, job: JobInfo, amount: Vector) -> None:
         job.allocated += amount
@@ -389,20 +434,81 @@ class SchedulerSnapshot:
         if job.queue is not None:
             job.queue.pending += amount
 
+    # --- the group of a task
+
+    def _join_group(self, task: Task, virtual: str = "") -> None:
+        self._membership.note(task, virtual)
+        key, native = task.group_key, native_group_of(task.pod)
+        job = self.jobs.get(key)
+        if job is None and key and native:
+            # Its pods wait for the group; they are no gangs of one.
+            self.put_native_group(Key(task.pod.metadata.namespace, native), None)
+            job = self.jobs[key]
+        if job is None:
+            if key:
+                self._membership.wait(task)
+        elif job.native is not None and task.is_foreign and task.status is TaskStatus.PENDING:
+            job.native.foreign[task.key] = task.pod.spec.scheduler_name
+            job.native.is_stale = True
+            self._touch(job)
+        else:
+            self._enlist(task, job)
+
+    def _leave_group(self, task: Task) -> None:
+        job = task.job or self.jobs.get(task.group_key)
+        self._membership.forget(task)
+        if job is None:
+            return
+        if task.job is not None:
+            self._count_in_job(task, job, -1)
+            del job.tasks[task.key]
+            if job.sub_groups is not None:
+                job.sub_groups.leave(task)
+            task.job = task.sub_group = None
+            if job.native is not None:
+                job.native.n_own -= not task.is_foreign
+        self._touch(job)
+        if job.native is not None:
+            job.native.foreign.pop(task.key, None)
+            job.native.is_stale = True
+            self._drop_if_unused(job)
+
+    def _drop_if_unused(self, job: JobInfo) -> None:
+        """Removes a job that only stands for a group that does not exist, with its last pod."""
+        terms = job.native
+        if terms is not None and terms.object is None and not (job.tasks or terms.foreign):
+            self.remove_group(job.key)
+
+    def _derive(self, job: JobInfo, terms: NativeTerms) -> None:
+        """Gives the job of a native group the terms that its pods have now."""
+        if job.phase is PodGroupPhase.EMPTY and job.counts.of(_PLACED):
+            # Its phase is kept in memory only: after a restart it follows from its pods.
+            is_whole = job.counts.of(_PLACED) >= job.min_member
+            job.phase = PodGroupPhase.RUNNING if is_whole else PodGroupPhase.INQUEUE
+        if not terms.is_stale:
+            return
+        terms.is_stale = False
+        found = derive(terms, job.tasks.values(), job.min_member, self._default_queue)
+        job.barred, terms.never_claims = found.refusal, found.never_claims
+        job.priority = self._priorities.of_native(job.group, terms, found.lowest_priority)
+        self._settle(job, leaving=True)  # it has reserved for the old minimum
+        job.min_resources = found.min_resources
+        if found.queue != job.queue_name or job.queue is None:
+            self._leave_queue(job)
+            job.group = replace(job.group, spec=replace(job.group.spec, queue=found.queue))
+            self._join_queue(job)
+
     def _enlist(self, task: Task, job: JobInfo) -> None:
         task.job = job
+        if job.native is not None:
+            job.native.is_stale = True
+            job.native.n_own += not task.is_foreign
+            # A pod of another scheduler is not ours to evict.
+            task.preemptable = task.preemptable and not task.is_foreign
         job.tasks[task.key] = task
         task.sub_group = None if job.sub_groups is None else job.sub_groups.join(task)
         self._count_in_job(task, job, 1)
         self._touch(job)
-
-    def _leave_groupless(self, task: Task) -> None:
-        group = task.pod.metadata.annotations.get(GROUP_ANNOTATION, "")
-        key = f"{task.pod.metadata.namespace}/{group}"
-        waiting = self._groupless.get(key, {})
-        waiting.pop(task.key, None)
-        if not waiting:
-            self._groupless.pop(key, None)
 
     def _touch(self, job: JobInfo) -> None:
         self._unsettled[job.key] = job
@@ -447,18 +553,13 @@ class SchedulerSnapshot:
         queue.reserved += job.reserved
         queue.elastic += job.elastic
 
-    def _priority(self, group: PodGroup) -> int:
-        """Returns the value of the group's class, else of the global default class, else 0."""
-        named = self._classes.get(group.spec.priority_class_name)
-        if named is not None:
-            return named.value
-        if group.spec.priority_class_name:
-            return 0  # a class that does not exist (yet)
-        return next((c.value for c in self._classes.values() if c.global_default), 0)
-
     def _reprioritise(self) -> None:
         for job in self.jobs.values():
-            job.priority = self._priority(job.group)
+            if job.native is not None:
+                job.native.is_stale = True
+                self._touch(job)
+            else:
+                job.priority = self._priorities.of_group(job.group)
 
     def _rejoin_roles(self, key: str) -> None:
         for task in list(self._roles.of(key)):
@@ -492,4 +593,6 @@ def _present_status(task: Task) -> TaskStatus:
 
 def _is_idle(job: JobInfo) -> bool:
     counts = job.counts
+    if not job.is_served:
+        return True
     return job.is_admitted and not (counts[TaskStatus.PENDING] or counts.waiting)

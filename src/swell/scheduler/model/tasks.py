@@ -196,7 +196,9 @@ class Task:
     __slots__ = (
         "created",
         "elastic",
+        "group_key",
         "index",
+        "is_foreign",
         "is_gated",
         "job",
         "key",
@@ -220,6 +222,9 @@ class Task:
         self.pod = pod
         self.key = f"{meta.namespace}/{meta.name}"
         self.job: JobInfo | None = None
+        self.group_key = ""  # of the group that it belongs to, whether that exists or not
+        # Whether another scheduler places it: of a native group such pods are members, too.
+        self.is_foreign = False
         self.sub_group: SubGroup | None = None  # of a job with policies for sub-groups
         self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
         self.shape = shape

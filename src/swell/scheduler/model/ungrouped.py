@@ -13,6 +13,7 @@ import msgspec
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, PodGroupSpec
+from swell.scheduler.model.native_groups import native_group_of
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 
 # No object of the API can have a slash in its name, so a virtual group collides with no real one.
@@ -21,7 +22,8 @@ VIRTUAL_PREFIX: Final = "pod/"
 
 def is_ungrouped(pod: Pod, scheduler_names: Collection[str]) -> bool:
     is_ours = pod.spec.scheduler_name in scheduler_names
-    return is_ours and not pod.metadata.annotations.get(GROUP_ANNOTATION)
+    is_grouped = pod.metadata.annotations.get(GROUP_ANNOTATION) or native_group_of(pod)
+    return is_ours and not is_grouped
 
 
 def virtual_group_name(pod: Pod) -> str:

@@ -68,21 +68,33 @@ def arguments_of(arguments: Arguments) -> TopologyArguments:
 
 
 def open_network_topology(session: Session, option: PluginOption) -> Hooks:
-    if not session.snapshot.hyper_nodes:
+    if not session.snapshot.hyper_nodes and not session.snapshot.label_domains.jobs:
         return Hooks(offers_gradients=True)
-    scores = _TopologyScores(session, arguments_of(option.arguments))
-    return Hooks(
-        offers_gradients=True, domain_score=scores.of_domains, gathering_score=scores.of_nodes
-    )
+    arguments = arguments_of(option.arguments)
+    known: dict[str, _TopologyScores] = {}
+
+    def scores_for(domains: Domains) -> _TopologyScores:
+        if domains.label not in known:
+            known[domains.label] = _TopologyScores(session, arguments, domains)
+        return known[domains.label]
+
+    def of_domains(job: JobInfo, part: SubGroup | None) -> Vector:
+        return scores_for(session.domains_for(job)).of_domains(job, part)
+
+    def of_nodes(task: Task) -> GatheringScores | None:
+        domains = session.domains if task.job is None else session.domains_for(task.job)
+        return scores_for(domains).of_nodes(task) if domains.has_tree else None
+
+    return Hooks(offers_gradients=True, domain_score=of_domains, gathering_score=of_nodes)
 
 
 class _TopologyScores:
     """Scores domains and nodes by how full domains are and where the pods of a gang are."""
 
-    def __init__(self, session: Session, arguments: TopologyArguments) -> None:
+    def __init__(self, session: Session, arguments: TopologyArguments, domains: Domains) -> None:
         self._session = session
         self._arguments = arguments
-        self._domains: Domains = session.domains
+        self._domains = domains
         self._tree: DomainTree = self._domains.tree
         dimensions = session.snapshot.dimensions
         weights = {dimensions.known(name): w for name, w in arguments.resources.items()}
