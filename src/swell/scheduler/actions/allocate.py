@@ -46,6 +46,11 @@ def _serve(session: Session, job: JobInfo, orders: dict[str, deque[Task]]) -> bo
     place = place_in_domains if job.is_constrained else place_gang
     placed = place(session, statement, job, orders[job.key])
     if placed and votes.is_ready(job):
+        # It may be ready only with tasks that an earlier turn of this session holds for it: to
+        # bind these alone would tear the gang.
+        held = session.release_hold(job)
+        if held is not None:
+            held.commit()
         statement.commit()
         return job.counts.asking > 0
     if placed and votes.is_pipelined(job):
