@@ -24,6 +24,7 @@ from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import EvictionCause
 from swell.scheduler.model.snapshot import SchedulerSnapshot
+from swell.scheduler.model.task_counts import TaskCounts
 from swell.scheduler.model.tasks import Task, TaskStatus
 from tests.sim.planting import hide_malformed
 from tests.sim.scheduler.subject import Flaw
@@ -174,9 +175,21 @@ def careless(scheduler: Scheduler) -> None:
     scheduler.loop.cycle = cycle_anywhere  # type: ignore[method-assign]
 
 
+def trusts_binds_under_way(scheduler: Scheduler) -> None:
+    """Pods whose binding is under way count as kept when others of their gang have to leave."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_trusting() -> None:
+        with patch.object(TaskCounts, "confirmed", TaskCounts.ready):
+            cycle()
+
+    scheduler.loop.cycle = cycle_trusting  # type: ignore[method-assign]
+
+
 PLANTED_IN_DOMAINS: Mapping[str, Flaw] = {
     "scheduler forgets where a gang is": forgets_domains,
     "scheduler ignores topologies": careless,
+    "scheduler counts binds under way as surplus": trusts_binds_under_way,
 }
 
 

@@ -180,6 +180,8 @@ class SnapshotsAreWhole:
         for scheduler in schedulers(self.world):
             if scheduler.cache._was_filled and not scheduler.cache.is_filled:
                 yield "a snapshot waits to be rebuilt"
+            if scheduler.cache._feed.n_aside:
+                yield f"{scheduler.cache._feed.n_aside} objects are set aside"
 
 
 @dataclass

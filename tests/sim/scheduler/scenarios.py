@@ -236,13 +236,18 @@ async def domains(world: SimulatedWorld) -> None:
         await have_hyper_node(world, name, 1, **{n.replace("-", "_"): "Node" for n in members})
     below = ["rack_a", "rack_b"][: world.chance.integer(1, 2, "block size")]
     await have_hyper_node(world, "block", 2, **dict.fromkeys(below, "HyperNode"))
-    await keeper.submit(Gang("near", size=4, minimum=4, tier=1, runs_s=90, priority="low"))
+    near = Gang("near", size=3, minimum=3, tier=1, runs_s=90, priority="low")
+    await keeper.submit(near)
     await keeper.submit(Gang("free", size=4, minimum=2, runs_s=60, priority="low"))
-    await keeper.submit(Gang("block", size=4, minimum=4, tier=2, runs_s=60, priority="middle"))
+    await keeper.submit(Gang("block", size=4, minimum=3, tier=2, runs_s=60, priority="middle"))
     await user.wait("loss", up_to_s=20)
     lost = drawn[world.chance.integer(0, len(drawn) - 1, "lost node")]
     world.fleet.lose(lost, 30, dies=world.chance.uniform("dies") < 0.5)
-    await keeper.submit(Gang("high", size=4, minimum=4, tier=1, runs_s=30, priority="high"))
+    # Pods are lost that were to be bound just when others of their gang have to leave.
+    keeper.break_when_bound("near", away_s=20)
+    high = Gang("high", size=6, minimum=6, tier=1, runs_s=30, priority="high")
+    world.spawn(keeper.grow(replace(near, size=6)))
+    await keeper.submit(high)
     await user.wait("second", up_to_s=40)
     keeper.break_when_bound("near", away_s=5)
     await keeper.submit(Gang("last", size=6, minimum=6, tier=1, runs_s=20))
