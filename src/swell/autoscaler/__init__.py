@@ -4,6 +4,7 @@ In reading order, which is the way the data takes:
 
 - `settings`: how often the autoscaler decides, by which policy, with which parameters.
 - `informers`: the kinds that it watches.
+- `goodput`: how fast jobs are by size, and what sizes are worth: arithmetic only.
 - `needs`: the amounts one replica asks of a node, and the nodes that it accepts.
 - `views`: pods, nodes and jobs reduced to what sizing needs.
 - `job_views`: how AITrainingJobs and TrainingJobs are read into one form.

@@ -40,6 +40,7 @@ class ClusterResource:
     mirror: SchedulerMirror
     idle: Mapping[str, IntArray] = field(default_factory=dict)
     pod_slots: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    gpu_resources: tuple[str, ...] = ()  # the resources that are GPUs
 
     @property
     def node_count(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import TypeVar
@@ -166,8 +166,9 @@ class Autoscaler:
             return  # what is free is not known until the rebuild
         snapshot = self._ledger.snapshot()
         settings = self._settings
-        wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, settings.parameters)
         now = self._clock.now()
+        parameters = replace(settings.parameters, now=now)
+        wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, parameters)
         seen = self._memory.observe(snapshot, now, self._ledger.changes)
         targets = damp(wanted, snapshot.jobs, seen)
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)

@@ -18,6 +18,7 @@ from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
 from swell.api.training import MANAGER
 from swell.api.trainingjob import ROLE_LABELS, RoleSpec, TrainingJob
+from swell.autoscaler.goodput.evidence import read_evidence
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.views import (
     TRAINER,
@@ -71,6 +72,7 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         priority=job.spec.priority,
         created=job.metadata.creation_timestamp or "",
         resizes=tuple(map(_resize, status.scale_records)),
+        speed=read_evidence(status.training),
     )
 
 

@@ -366,6 +366,7 @@ class Ledger:
             nodes=self._counted_nodes.nodes,
             usage=usage,
             gpu=gpu,
+            gpu_resources=self._reader.gpu_resources,
             mirror=self._mirror,
             idle=self._idle(totals),
             pod_slots=self._pod_slots(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from swell.autoscaler.needs import GPU_RESOURCES
-from swell.autoscaler.policies import DEFAULT
+from swell.autoscaler.policies import DEFAULT, GOODPUT
 from swell.autoscaler.policies.interface import Parameters
 from swell.scheduler.config import DEFAULT as SCHEDULER_DEFAULT
 from swell.scheduler.config import Config
@@ -26,5 +26,6 @@ class AutoscalerSettings:
 
 
 # Shorter times for the cluster in one process: a decision about few pods costs little, and its
-# user waits for the result.
-EMBEDDED: Final = AutoscalerSettings(scale_period_s=2.0, scale_cooldown_s=5.0)
+# user waits for the result. Whoever trains on one machine wants jobs to finish soon, and has no
+# sizes to keep as they were.
+EMBEDDED: Final = AutoscalerSettings(scale_period_s=2.0, scale_cooldown_s=5.0, policy=GOODPUT)

@@ -16,6 +16,7 @@ from swell.api.pod import Pod, PodPhase, PodSpec
 from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
 from swell.api.trainingjob import COMPLETION_INDEX, JOB_UID_LABEL, ROLE_LABELS
+from swell.autoscaler.goodput.evidence import SpeedEvidence
 from swell.autoscaler.needs import Amounts, Needs, NeedsReader
 from swell.scheduler.model.elastic import INDEX_LABEL, JOB_LABEL, ROLE_LABEL
 
@@ -106,6 +107,7 @@ class AutoscalerJob:
     priority: str  # the name of a priority class, or empty
     created: str
     resizes: tuple[Resize, ...]
+    speed: SpeedEvidence | None = None  # what its program has reported of itself
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

@@ -9,6 +9,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -55,6 +56,8 @@ NODE, N_NODES = "node", 4
 CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "50"}
 N_TRAINERS_MAX = 15
 WITHIN_S = 60.0
+# The stories tell of even shares, which are the affair of this policy.
+SETTINGS = replace(EMBEDDED, policy="fulfillment")
 CLOSE_S = 0.25
 
 T = TypeVar("T")
@@ -270,7 +273,7 @@ def _parts(
     async def sizes() -> None:
         await stage.may_resize.wait()
         await run_autoscaler(
-            cluster_of("autoscaler"), settings=EMBEDDED, clock=clock, random=Random(8)
+            cluster_of("autoscaler"), settings=SETTINGS, clock=clock, random=Random(8)
         )
 
     return {"operator": jobs, "TrainingJob operator": old_jobs, "autoscaler": sizes}

@@ -5,13 +5,19 @@ from __future__ import annotations
 from swell.sim.campaign.command import CampaignEntry
 from tests.sim.autoscaler.flaws import PLANTED, PLANTED_AMONG_TRAINERS
 from tests.sim.autoscaler.rules import AUTOSCALER
-from tests.sim.autoscaler.subject import autoscaler_subject
+from tests.sim.autoscaler.subject import GOODPUT_SETTINGS, autoscaler_subject
 from tests.sim.autoscaler.trainers import trainers_subject
 
+GOODPUT = "autoscaler goodput"
 ENTRIES = (
     CampaignEntry(
         autoscaler_subject(),
         {name: autoscaler_subject(flaw) for name, flaw in PLANTED.items()},
+        share=0.25,
+        whose_writes=AUTOSCALER,
+    ),
+    CampaignEntry(
+        autoscaler_subject(name=GOODPUT, settings=GOODPUT_SETTINGS),
         share=0.25,
         whose_writes=AUTOSCALER,
     ),

@@ -21,6 +21,7 @@ from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import operate, run_scheduler
 
 SETTINGS = AutoscalerSettings(scale_period_s=10.0, scale_cooldown_s=30.0)
+GOODPUT_SETTINGS = replace(SETTINGS, policy="goodput")
 # Pods are never lost here: a resize could not be distinguished from a restart.
 DISTURBANCES = {kind: rate for kind, rate in RATES_MAX.items() if kind != FaultKind.POD_DELETED}
 SCENARIOS = tuple(
@@ -35,13 +36,14 @@ def autoscaler_subject(
     settings: AutoscalerSettings = SETTINGS,
     scenarios: tuple[Scenario, ...] = SCENARIOS,
     is_on: bool = True,
+    name: str = "autoscaler",
 ) -> SimulationSubject:
     """Operator, scheduler and autoscaler; without the last if it is off."""
     components: dict[str, Main] = {OPERATOR: operate, SCHEDULER: run_scheduler}
     if is_on:
         components[AUTOSCALER] = autoscaler_main(settings, flaw)
     return SimulationSubject(
-        name="autoscaler",
+        name=name,
         components=components,
         scenarios=scenarios,
         safety=lambda world: safety(world, settings),

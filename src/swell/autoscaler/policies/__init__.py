@@ -10,6 +10,8 @@
 - `shrink_search`: the smallest set of shrinks with which a gang starts.
 - `waiting`: which waiting jobs can start, and which roles have to shrink for that.
 - `fulfillment`: the default policy, and the reason of each target.
+- `pools`: the nodes with one type of device, and the roles that share them.
+- `goodput`: the policy that gives devices to the jobs that finish soonest by them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from swell.autoscaler.policies.fulfillment import fulfillment
+from swell.autoscaler.policies.goodput import goodput
 from swell.autoscaler.policies.interface import Policy
 
 DEFAULT = "fulfillment"
-POLICIES: Mapping[str, Policy] = {DEFAULT: fulfillment}
+GOODPUT = "goodput"
+POLICIES: Mapping[str, Policy] = {DEFAULT: fulfillment, GOODPUT: goodput}

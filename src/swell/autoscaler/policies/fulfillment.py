@@ -42,9 +42,22 @@ def fulfillment(
     jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
 ) -> RoleTargets:
     """Returns the targets of all roles that the autoscaler may size."""
+    return fulfill(jobs, cluster, parameters, {})
+
+
+def fulfill(
+    jobs: Sequence[JobState],
+    cluster: ClusterResource,
+    parameters: Parameters,
+    wanted: Mapping[RoleId, int],
+) -> RoleTargets:
+    """Returns the targets of all roles; those with a wanted size come as near to it as they may.
+
+    Whatever is wanted, a raise needs room on nodes and in queues, and waiting jobs start first.
+    """
     if not any(is_considered(state) for job in jobs for state in job.roles):
         return {}  # thousands of waiting jobs need not be tried where nothing can shrink
-    plan = _Plan(jobs, cluster, parameters)
+    plan = _Plan(jobs, cluster, parameters, wanted)
     if not plan.needs_trial:
         return plan.decide(None)
     with Trial(cluster.mirror) as trial:
@@ -55,9 +68,14 @@ class _Plan:
     """One decision. A trial is needed where more than amounts of nodes decides about a replica."""
 
     def __init__(
-        self, jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
+        self,
+        jobs: Sequence[JobState],
+        cluster: ClusterResource,
+        parameters: Parameters,
+        wanted: Mapping[RoleId, int],
     ) -> None:
         self._jobs = list(jobs)
+        self._wanted = wanted
         self._cluster = cluster
         self._max_load = parameters.max_load
         self._waiting = WaitingPlan()
@@ -123,11 +141,15 @@ class _Plan:
             self._jobs, have_pending=pending is not None
         )
         sizes = self._waiting.sizes
-        shrunk = {role.id: sizes[role.id] - role.current for role in candidates if role.id in sizes}
+        limited, shrunk = _limited(candidates, self._wanted)
+        for role in candidates:
+            if role.id in sizes:
+                less = sizes[role.id] - role.current
+                shrunk[role.id] = min(less, shrunk.get(role.id, less))
         requests: Requests | None = None
         for _ in range(_ATTEMPTS_MAX):
             room = self._room(trial, requests)
-            deltas = scale_all_jobs_dry_run(candidates, room, shrunk)
+            deltas = scale_all_jobs_dry_run(limited, room, shrunk)
             requests = room.queues.next_requests() if room.queues is not None else None
             if requests is None:
                 break
@@ -168,6 +190,24 @@ class _Plan:
             for state in job.roles
             if RoleId(job.view.id, state.view.name) in ids
         ]
+
+
+def _limited(
+    candidates: Iterable[CandidateRole], wanted: Mapping[RoleId, int]
+) -> tuple[list[CandidateRole], dict[RoleId, int]]:
+    """Returns the candidates that grow no further than wanted, and the changes decided thereby."""
+    limited: list[CandidateRole] = []
+    decided: dict[RoleId, int] = {}
+    for role in candidates:
+        size = wanted.get(role.id)
+        if size is None or not role.minimum <= role.current <= role.maximum:
+            limited.append(role)  # its bounds were changed, which comes first
+        elif size > role.current:
+            limited.append(replace(role, maximum=min(size, role.maximum)))
+        else:
+            limited.append(role)
+            decided[role.id] = max(size, role.minimum) - role.current
+    return limited, decided
 
 
 def _without_pressure(job: JobState, blocked: Mapping[JobId, str]) -> JobState:

@@ -43,6 +43,8 @@ class SizeReason(StrEnum):
     BELOW_MINIMUM = "BelowMinimum"
     ABOVE_MAXIMUM = "AboveMaximum"
     PENDING_JOB = "PendingJob"
+    FASTER = "FasterWithMore"
+    WORTH_MORE_ELSEWHERE = "WorthMoreElsewhere"
     OVER_COMMITTED = "OverCommitted"
     NOT_BOUND = "NotBoundInTime"
     # The size does not change.
@@ -85,9 +87,15 @@ class RoleTarget:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of policies. `max_load` is the share of cpu and memory that may be used."""
+    """The parameters of policies. `max_load` is the share of cpu and memory that may be used.
+
+    `now` is the time of the decision, or None where there is none. A job that has waited for longer
+    than `starve_after_s` goes before all others.
+    """
 
     max_load: Fraction = field(default_factory=lambda: parse_max_load(MAX_LOAD))
+    now: float | None = None
+    starve_after_s: float = 1800.0
 
 
 RoleTargets = Mapping[RoleId, RoleTarget]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -38,7 +38,10 @@ class AutoscalerOptions:
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", help="How sizes are chosen.", envvar="SWELL_POLICY", metavar="NAME"
+            "--policy",
+            help="How sizes are chosen: fulfillment or goodput.",
+            envvar="SWELL_POLICY",
+            metavar="NAME",
         ),
     ] = _DEFAULTS.policy
     max_load_desired: Annotated[
@@ -61,6 +64,10 @@ class AutoscalerOptions:
         ),
     ] = ",".join(_DEFAULTS.gpu_resources)
 
+    starve_after: Annotated[
+        float,
+        option("--starve-after", "A job that waits for longer goes first.", is_duration=True),
+    ] = _DEFAULTS.parameters.starve_after_s
     scheduler_config: Annotated[
         str,
         typer.Option(
@@ -79,7 +86,9 @@ class AutoscalerOptions:
             scale_period_s=self.scale_period,
             scale_cooldown_s=self.scale_cooldown,
             policy=known_policy(self.policy),
-            parameters=parameters_of(self.max_load_desired),
+            parameters=replace(
+                parameters_of(self.max_load_desired), starve_after_s=self.starve_after
+            ),
             gpu_resources=names_in(self.gpu_resources),
             scheduler=read_config(self.scheduler_config),
         )
