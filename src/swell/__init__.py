@@ -12,6 +12,7 @@ From the lowest layer to the highest; the contracts in pyproject.toml keep impor
 - `scheduler`: gang scheduling with queues.
 - `operator`: the controllers of AITrainingJobs and TrainingJobs.
 - `autoscaler`: sizes of elastic roles.
+- `replay`: runs traces of jobs in virtual time, to compare policies.
 - `sim`: runs all of it in virtual time, with faults.
 - `up`: runs all of it in one process.
 - `cli`: the `swell` command.

@@ -28,6 +28,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.
 - `plan`: `plan`, decisions over objects in files.
+- `replay`: `replay`, what a policy would have made of a trace.
 - `cluster`: `up`, `down`, `cluster`, `use`, `backup`, `restore`, `check`, `chaos` and `uninstall`.
 - `controllers`: `operator`, `scheduler`, `server` and `node`, the programs that stay.
 """

@@ -83,6 +83,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("render", "swell.cli.manifests:render", "Print jobs with their defaults filled in."),
     ("crds", "swell.cli.manifests:crds", "Print our CustomResourceDefinitions."),
     ("plan", "swell.cli.plan.command:app", "Decide without a cluster: what would happen."),
+    ("replay", "swell.cli.replay:replay", "Run a trace of jobs in virtual time, by any policy."),
     ("node", "swell.cli.controllers.standalone:node", "Run pods on this machine, or hollow nodes."),
     ("operator", "swell.cli.controllers.operator:operator", "Run the job controllers."),
     ("scheduler", "swell.cli.controllers.scheduler:scheduler", "Run the gang scheduler."),

@@ -1,0 +1,153 @@
+"""The command `swell replay`: what a policy would have made of the jobs of a trace."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.command_line import USAGE, CommandError
+
+if TYPE_CHECKING:
+    from swell.replay.engine import ReplayLog
+    from swell.replay.figures import ReplayFigures
+    from swell.replay.physics import ResizeCost
+
+_NODES = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,3})")
+
+
+class ReplayFormat(StrEnum):
+    """Formats of a replay's figures."""
+
+    TABLE = "table"
+    JSON = "json"
+    HTML = "html"
+    SVG = "svg"
+
+
+class ReplayTier(StrEnum):
+    """How much is known of jobs: see `swell.replay.sizers.ReplayCluster`."""
+
+    MEASURED = "measured"
+    SHARED = "shared"
+    BLIND = "blind"
+
+
+def replay(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="CSV file of jobs.")],
+    *,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", metavar="NAME", help="How sizes are chosen; may be repeated."),
+    ] = None,
+    nodes: Annotated[
+        str, typer.Option("--nodes", metavar="NxG", help="Nodes, and devices of each.")
+    ] = "16x4",
+    profiles: Annotated[
+        Path | None,
+        typer.Option("--profiles", metavar="FOLDER", help="Profiles of the trace's programs."),
+    ] = None,
+    tier: Annotated[
+        ReplayTier, typer.Option("--tier", help="What is known of jobs.")
+    ] = ReplayTier.MEASURED,
+    restart: Annotated[
+        str,
+        typer.Option(
+            "--restart",
+            metavar="SECONDS|elastic",
+            help="What a resize costs: a restart of so long, or as with Swell's own library.",
+        ),
+    ] = "elastic",
+    period: Annotated[
+        float, typer.Option("--period", metavar="SECONDS", help="Choose sizes this often.", min=1.0)
+    ] = 60.0,
+    output: Annotated[
+        ReplayFormat, typer.Option("-o", "--output", help="Format.")
+    ] = ReplayFormat.TABLE,
+) -> None:
+    """Run the jobs of a trace in virtual time: sizes are applied at once, without a cluster."""
+    policies = policy or ["goodput"]
+    shape = _shape(nodes)
+    logs, figures = _replay_all(
+        trace, profiles, _Rules(shape, tier.value, _cost(restart), period), policies
+    )
+    sys.stdout.write(_text(output, f"{trace.name} on {nodes} devices", logs, figures))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The cluster and the rules that all replays of one command have in common."""
+
+    shape: tuple[int, int]
+    tier: str
+    cost: ResizeCost
+    period_s: float
+
+
+def _replay_all(
+    trace: Path, profiles: Path | None, rules: _Rules, policies: list[str]
+) -> tuple[list[ReplayLog], list[ReplayFigures]]:
+    from swell.replay.engine import new_runs, replay
+    from swell.replay.figures import figures_of
+    from swell.replay.profiles import ProfileError, read_profiles
+    from swell.replay.sizers import SIZERS, ReplayCluster
+    from swell.replay.traces import TraceError, read_trace
+
+    for name in policies:
+        if name not in SIZERS:
+            known = ", ".join(SIZERS)
+            raise CommandError(f"there is no policy {name!r}", f"must be one of: {known}", USAGE)
+    logs = []
+    try:
+        programs = read_profiles(profiles) if profiles is not None else {}
+        jobs = read_trace(trace)
+        for name in policies:
+            cluster = ReplayCluster(*rules.shape, rules.tier)
+            logs.append(replay(new_runs(jobs, programs, rules.cost), cluster, name, rules.period_s))
+    except (TraceError, ProfileError) as error:
+        raise CommandError(f"{trace}: {error}") from error
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from error
+    return logs, [figures_of(log, name) for log, name in zip(logs, policies, strict=True)]
+
+
+def _text(
+    output: ReplayFormat, title: str, logs: list[ReplayLog], figures: list[ReplayFigures]
+) -> str:
+    from swell.cli.output import aligned, to_json
+    from swell.replay.figures import rows
+    from swell.replay.picture import page, svg
+
+    if output is ReplayFormat.TABLE:
+        return aligned(rows(figures)) + "\n"
+    if output is ReplayFormat.JSON:
+        return to_json([one.body() for one in figures])
+    if output is ReplayFormat.HTML:
+        return page(title, logs, figures)
+    return svg(logs[0], f"{figures[0].policy}, {title}") + "\n"
+
+
+def _shape(text: str) -> tuple[int, int]:
+    found = _NODES.fullmatch(text)
+    if found is None:
+        raise CommandError(f"--nodes: {text!r} is not like 16x4", exit_code=USAGE)
+    return int(found[1]), int(found[2])
+
+
+def _cost(text: str) -> ResizeCost:
+    from swell.replay.physics import ELASTIC, restarts
+
+    if text == "elastic":
+        return ELASTIC
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        raise CommandError(f"--restart: {text!r} is neither seconds nor elastic", exit_code=USAGE)
+    return restarts(seconds)

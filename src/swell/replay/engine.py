@@ -1,0 +1,86 @@
+"""The policy-only replay: sizes are decided every round and applied at once. Deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import process_time
+
+from swell.replay.amdahl import AmdahlProgram
+from swell.replay.physics import JobRun, ResizeCost
+from swell.replay.placing import Nodes, place
+from swell.replay.profiles import TrainedProgram
+from swell.replay.sizers import SIZERS, ReplayCluster
+from swell.replay.traces import TraceError, TraceJob
+
+# A replay that takes longer in virtual time has a job that never ends.
+_VIRTUAL_S_MAX = 400 * 86400.0
+
+
+@dataclass(slots=True)
+class ReplayLog:
+    """The course of a replay: the jobs, sizes over time, and the time that deciding took."""
+
+    jobs: list[JobRun]
+    capacity: int
+    rounds: list[tuple[float, dict[str, int]]] = field(default_factory=list)
+    decision_s: list[float] = field(default_factory=list)
+
+
+def new_runs(
+    trace: Sequence[TraceJob], programs: Mapping[str, TrainedProgram], cost: ResizeCost
+) -> list[JobRun]:
+    """Returns the jobs of a trace, none of which has begun. Raises TraceError."""
+    runs = []
+    for job in trace:
+        program = programs.get(job.program) if job.program else AmdahlProgram(job)
+        if program is None:
+            raise TraceError(f"there is no profile of {job.program}: give --profiles")
+        runs.append(JobRun(job.name, program, job.submitted_s, cost, requested=job.requested))
+    return runs
+
+
+def replay(
+    runs: Sequence[JobRun], cluster: ReplayCluster, policy: str, period_s: float
+) -> ReplayLog:
+    """Runs all jobs to their ends, with sizes by a policy every period."""
+    log = ReplayLog(list(runs), cluster.capacity)
+    coming = list(runs)[::-1]
+    active: list[JobRun] = []
+    nodes: dict[str, Nodes] = {}
+    now = 0.0
+    while coming or active:
+        if not active:
+            # Whole rounds pass while there is nothing to do.
+            now = max(now, coming[-1].submitted_s // period_s * period_s)
+        for job in active:
+            job.advance(period_s, now)
+        now += period_s
+        if now > _VIRTUAL_S_MAX:
+            raise TraceError("a job does not end within 400 days")
+        for job in active:
+            if job.is_done:
+                nodes.pop(job.name, None)
+        active = [job for job in active if not job.is_done]
+        while coming and coming[-1].submitted_s <= now:
+            active.append(coming.pop())
+        if active:
+            started = process_time()
+            sizes = SIZERS[policy](active, cluster, now)
+            log.decision_s.append(process_time() - started)
+            nodes = _apply(
+                active, nodes, place(nodes, sizes, cluster.n_nodes, cluster.per_node), now
+            )
+            log.rounds.append((now, {job.name: job.size for job in active}))
+    return log
+
+
+def _apply(
+    active: Sequence[JobRun], old: Mapping[str, Nodes], new: dict[str, Nodes], now: float
+) -> dict[str, Nodes]:
+    for job in active:
+        before, after = old.get(job.name, ()), new[job.name]
+        if sorted(before) != sorted(after):
+            counts = tuple(after.count(node) for node in dict.fromkeys(after))
+            job.place(counts, now, moved=True)
+    return new

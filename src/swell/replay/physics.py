@@ -1,0 +1,214 @@
+"""One replayed job: its progress by the physics of its program, and what it reports. No clock.
+
+Progress is counted in steps at the first batch size. Every epoch the job chooses the batch that its
+own model of itself calls best, as an adaptive program does. What a resize costs depends on the
+rules: `Restarts` holds the GPUs while nothing progresses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from swell.autoscaler.goodput.batches import best_batches
+from swell.autoscaler.goodput.evidence import SpeedEvidence
+from swell.autoscaler.goodput.stepmodel import SpeedSample, StepModel, fit
+from swell.replay.profiles import Placement, TrainedProgram
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeCost:
+    """The seconds that starting and resizing take.
+
+    A start takes `start_s`. With `in_place` the survivors of a resize train on while newcomers
+    load, and all pause for `pause_s` in the end; otherwise every change is a restart.
+    """
+
+    start_s: float
+    pause_s: float
+    in_place: bool = False
+
+
+# Some epochs were recorded with a gradient of zero.
+_NORM_MIN = 1e-30
+
+# What Swell's own library takes: survivors pause half a second, newcomers load for ten.
+ELASTIC = ResizeCost(start_s=10.0, pause_s=0.5, in_place=True)
+
+
+def restarts(seconds: float) -> ResizeCost:
+    """Returns the cost where every change of the placement is a restart."""
+    return ResizeCost(start_s=seconds, pause_s=seconds)
+
+
+class JobRun:
+    """The state of one job that runs, waits, or has ended."""
+
+    def __init__(
+        self,
+        name: str,
+        program: TrainedProgram,
+        submitted_s: float,
+        cost: ResizeCost,
+        *,
+        requested: int = 1,
+    ) -> None:
+        self.name, self.program, self.submitted_s = name, program, submitted_s
+        self.cost, self.requested = cost, requested
+        self.progress = 0.0
+        self.epoch = 0
+        self.placement: Placement = ()
+        self.started_s: float | None = None
+        self.ended_s: float | None = None
+        self.n_resizes = 0
+        self.gpu_s = 0.0
+        self.samples: dict[tuple[int, int, int], SpeedSample] = {}
+        self.noise = 0.0
+        self.slowdown = 1.0
+        self._model: StepModel | None = None
+        self._loading_s = 0.0  # survivors train on at the old placement meanwhile
+        self._old: Placement = ()
+        self._paused_s = 0.0
+        self._batch = (0, 0)
+
+    @property
+    def size(self) -> int:
+        return sum(self.placement)
+
+    @property
+    def measured_max(self) -> int:
+        """The largest size at which the job has made a step."""
+        return max((size for _, size, _ in self.samples), default=0)
+
+    @property
+    def is_done(self) -> bool:
+        return self.ended_s is not None
+
+    def ideal_s(self, size: int = 1) -> float:
+        """Returns the time of the whole job with at most this many devices, undisturbed."""
+        known = [seconds for n, seconds in self.program.ideal_s.items() if n <= size]
+        if known:
+            return min(known)
+        size = min(size, self.program.size_max)
+        step, _ = self.program.step_times((size,), max(self.program.batches.first // size, 1))
+        return self.program.total_progress * step
+
+    def model(self) -> StepModel | None:
+        """Returns the job's model of its own speed, or None before its first step."""
+        if self._model is None and self.samples:
+            self._model = fit(list(self.samples.values()))
+        return self._model
+
+    def evidence(self, *, tells_total: bool = True) -> SpeedEvidence | None:
+        """Returns what the program has reported: progress in samples at the first batch size."""
+        if not self.samples:
+            return None
+        first, cost = self.program.batches.first, self.cost
+        return SpeedEvidence(
+            done=self.progress * first,
+            total=self.program.total_progress * first if tells_total else None,
+            noise=self.noise,
+            pause_s=cost.pause_s,
+            samples=tuple(self.samples.values()),
+            batches=self.program.batches,
+        )
+
+    def place(self, placement: Placement, now: float, *, moved: bool = False) -> None:
+        """Give the job these replicas by node; a changed placement costs a resize.
+
+        `moved` says that replicas changed their nodes even if the counts are equal.
+        """
+        if placement == self.placement and not moved:
+            return
+        old, self.placement = self.placement, placement
+        if not placement:
+            self._loading_s = self._paused_s = 0.0
+            return
+        if self.started_s is None:
+            self.started_s = now
+        if old:
+            self.n_resizes += 1
+        if not old or not self.cost.in_place:
+            self._loading_s, self._paused_s = 0.0, self.cost.start_s
+        elif sum(placement) > sum(old):
+            if self._loading_s <= 0:
+                self._old = old
+            self._loading_s, self._paused_s = self.cost.start_s, self.cost.pause_s
+        else:
+            self._loading_s, self._paused_s = 0.0, self.cost.pause_s
+        self._choose_batch(self._active())
+
+    def advance(self, seconds: float, now: float) -> None:
+        """Let the job run from `now` for some seconds."""
+        while seconds > 1e-9 and self.placement and self.ended_s is None:
+            if self._loading_s > 0:
+                passed = self._train(min(seconds, self._loading_s), now)
+                self._loading_s -= passed
+                if self._loading_s <= 1e-9:
+                    self._loading_s = 0.0
+                    self._choose_batch(self._active())
+            elif self._paused_s > 0:
+                passed = min(seconds, self._paused_s)
+                self._paused_s -= passed
+            else:
+                passed = self._train(seconds, now)
+            self.gpu_s += passed * self.size
+            seconds -= passed
+            now += passed
+
+    def _active(self) -> Placement:
+        return self._old if self._loading_s > 0 else self.placement
+
+    def _train(self, seconds: float, now: float) -> float:
+        """Train at most to the end of the epoch; returns the seconds that took."""
+        placement = tuple(n for n in self._active() if n)
+        size = sum(placement)
+        atomic, passes = self._batch
+        batch = size * atomic * (passes + 1)
+        step_s, sync_s = self.program.step_times(placement, atomic)
+        norm, variance = self.program.gradient(batch, self.epoch)
+        self.noise = variance / max(norm, _NORM_MIN)
+        self._measure(SpeedSample(size, len(placement), atomic, step_s, sync_s))
+        scale = batch / self.program.batches.first
+        gain = (variance + norm) / (variance / scale + norm)
+        speed = gain / (step_s + passes * (step_s - sync_s)) / self.slowdown
+        goal = float(self.program.progress_by_epoch[self.epoch])
+        needed = (goal - self.progress) / speed
+        if needed > seconds:
+            self.progress += speed * seconds
+            return seconds
+        self.progress = goal
+        self.epoch += 1
+        if self.epoch >= self.program.n_epochs:
+            self.ended_s = now + needed
+        else:
+            self._choose_batch(placement)
+        return max(needed, 0.0)
+
+    def _measure(self, sample: SpeedSample) -> None:
+        key = (sample.nodes, sample.size, int(sample.batch))
+        if self.samples.get(key) != sample:
+            self.samples[key] = sample
+            self._model = None
+
+    def _choose_batch(self, placement: Placement) -> None:
+        """Choose the batch for a placement, as the program's own library does."""
+        placement = tuple(n for n in placement if n)
+        ranges, size, model = self.program.batches, sum(placement), self.model()
+        fixed = self.program.fixed_batch
+        if model is None or fixed is not None:
+            fixed = fixed or max(ranges.first, ranges.local_min * size)
+            local = math.ceil(fixed / size - 1e-8)
+            passes = math.ceil(local / ranges.local_max - 1e-8) - 1
+            if size == 1 and fixed > ranges.first:
+                passes = max(1, passes)
+            atomic = math.ceil(local / (passes + 1) - 1e-8)
+        else:
+            best = best_batches(
+                model, self.noise, ranges, np.array([size]), np.array([len(placement)])
+            )
+            atomic, passes = int(best.local[0]), int(best.accumulated[0])
+        atomic = min(atomic, ranges.largest // (size * (passes + 1)))
+        self._batch = (max(atomic, 1), passes)

@@ -1,0 +1,148 @@
+"""Policies for replays without a cluster: from the state of all jobs to their sizes. Pure.
+
+`goodput` is the live policy's own arithmetic; the others are there to be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swell.autoscaler.goodput.evidence import SpeedEvidence
+from swell.autoscaler.goodput.sizing import SizingProblem, candidate_sizes, choose_sizes
+from swell.autoscaler.goodput.stepmodel import SpeedSample
+from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
+from swell.replay.physics import JobRun
+
+# A job that has not reported yet has one replica: nothing is known of its speed with more.
+_FIRST_SIZE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCluster:
+    """Equal nodes with as many devices each, and what is known of the jobs.
+
+    `tier` is `measured`, `shared` (measurements of one program count for all its jobs), or
+    `blind` (no program tells how much work it has).
+    """
+
+    n_nodes: int
+    per_node: int
+    tier: str = "measured"
+    horizon_s: float = 300.0
+    pool: dict[str, dict[tuple[int, int, int], SpeedSample]] = field(default_factory=dict)
+
+    @property
+    def capacity(self) -> int:
+        return self.n_nodes * self.per_node
+
+
+Sizer = Callable[[Sequence[JobRun], ReplayCluster, float], Mapping[str, int]]
+
+
+def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
+    """Returns the sizes that finish jobs soonest; minimums first, in the order of coming."""
+    waiting_last = sorted(jobs, key=lambda job: (job.size == 0, job.submitted_s, job.name))
+    served = waiting_last[: cluster.capacity]
+    rows = [_row(job, cluster, now) for job in served]
+    width = max(len(sizes) for sizes, _ in rows)
+    sizes = np.zeros((len(rows), width), np.int64)
+    speed = np.zeros((len(rows), width))
+    for at, (own, table) in enumerate(rows):
+        sizes[at, : len(own)] = own
+        speed[at, : len(own)] = table.speed
+    found = choose_sizes(
+        SizingProblem(
+            sizes=sizes,
+            speed=speed,
+            units=np.ones(len(rows), np.int64),
+            current=np.array([job.size for job in served], np.int64),
+            least=sizes[:, 0],
+            left_s=np.array([table.left_s for _, table in rows]),
+            ends=np.array([table.is_known for _, table in rows]),
+            cost_s=np.array([table.cost_s for _, table in rows]),
+            budget=cluster.capacity,
+            horizon_s=cluster.horizon_s,
+        )
+    )
+    chosen = {job.name: int(size) for job, size in zip(served, found.sizes, strict=True)}
+    return {job.name: chosen.get(job.name, 0) for job in jobs}
+
+
+def _row(job: JobRun, cluster: ReplayCluster, now: float) -> tuple[tuple[int, ...], SpeedTable]:
+    evidence = job.evidence(tells_total=cluster.tier != "blind")
+    most = min(job.program.size_max, job.program.batches.max_size(), cluster.capacity)
+    if cluster.tier == "shared":
+        evidence = _shared(job, cluster)
+    if evidence is None:
+        most = _FIRST_SIZE
+    per_node = cluster.per_node
+    top = size_limit(evidence, most)
+    sizes = tuple(candidate_sizes(1, top, per_node, job.size, cluster.capacity))
+    return sizes, speed_table(evidence, sizes, per_node, (now - job.submitted_s) * job.size)
+
+
+def _shared(job: JobRun, cluster: ReplayCluster) -> SpeedEvidence | None:
+    """Returns the evidence with the measurements of all jobs of the same program."""
+    known = cluster.pool.setdefault(job.program.name, {})
+    known.update(job.samples)
+    if not known:
+        return None
+    first = job.program.batches.first
+    return SpeedEvidence(
+        done=job.progress * first,
+        total=job.program.total_progress * first,
+        noise=job.noise,
+        pause_s=job.cost.pause_s,
+        samples=tuple(known.values()),
+        batches=job.program.batches,
+    )
+
+
+def even(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
+    """Returns even shares, as the fulfillment policy has for jobs of equal bounds."""
+    del now
+    left = cluster.capacity
+    sizes = dict.fromkeys((job.name for job in jobs), 0)
+    growing = sorted(jobs, key=lambda job: (job.size == 0, job.submitted_s, job.name))
+    most = {job.name: min(job.program.size_max, job.program.batches.max_size()) for job in jobs}
+    while growing and left:
+        growing = growing[:left]
+        for job in growing:
+            sizes[job.name] += 1
+        left -= len(growing)
+        growing = [job for job in growing if sizes[job.name] < most[job.name]]
+    return sizes
+
+
+def first_come(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
+    """Returns the requested sizes, for as many jobs as fit, in the order of coming."""
+    del now
+    return _rigid(sorted(jobs, key=lambda job: (job.submitted_s, job.name)), cluster)
+
+
+def shortest_first(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
+    """Returns the requested sizes, for as many jobs as fit, those with the least left first."""
+    del now
+    left = {job.name: 1 - job.progress / job.program.total_progress for job in jobs}
+    return _rigid(sorted(jobs, key=lambda job: (left[job.name] * job.ideal_s(), job.name)), cluster)
+
+
+def _rigid(jobs: Sequence[JobRun], cluster: ReplayCluster) -> dict[str, int]:
+    left = cluster.capacity
+    sizes = {}
+    for job in jobs:
+        size = min(job.requested, cluster.capacity)
+        sizes[job.name] = size if size <= left else 0
+        left -= sizes[job.name]
+    return sizes
+
+
+SIZERS: Mapping[str, Sizer] = {
+    "goodput": goodput,
+    "fulfillment": even,
+    "first-come": first_come,
+    "shortest-first": shortest_first,
+}
