@@ -1,19 +1,20 @@
 """Pauses of survivors when a training job changes: the library, the launcher, and torchrun.
 
 Four members on `swell up`, `ROUNDS` rounds (10) of every event, medians and the worst one. `WAYS`
-names some of the ways, with commas between them; `RESULT` a file that keeps all events, to which
-later runs add (docs/training-figures.md). Frameworks are those that `make e2e` installs; a way
-whose framework is missing has no figures.
+and `EVENTS` name some of them, with commas between; `RESULT` is a file that keeps all events, and
+a later run replaces those it measures anew (docs/training-figures.md). Frameworks are those that
+`make e2e` installs; a way whose framework is missing has no figures.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -58,7 +59,7 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
     "launcher warm": (TrainingWay(TORCH, (*LAUNCH, "pytorch", SCRIPT), TORCH_DDP), ()),
     "launcher cold": (TrainingWay(TORCH, (*LAUNCH, "pytorch", "--cold", SCRIPT), TORCH_DDP), ()),
     "launcher JAX": (
-        TrainingWay(JAX, (*LAUNCH, "jax", SCRIPT), JAX_SUM, framework="tensorflow"),
+        TrainingWay(JAX, (*LAUNCH, "jax", SCRIPT), JAX_SUM, framework="jax"),
         (),
     ),
     "launcher Paddle": (
@@ -74,6 +75,7 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
 
 
 def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # no cluster is left running
     chosen = os.environ.get("WAYS")
     kept = Path(os.environ["RESULT"]) if "RESULT" in os.environ else None
     found: dict[str, dict[str, list[Body]]] = {}
@@ -84,14 +86,22 @@ def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
         if not way.python.exists():
             print(f"  {name}: {way.python} is missing; `make e2e` installs it", file=sys.stderr)
             continue
-        found[name] = measure(way, events or (*KILLS, *RESIZES), name)
-        if kept is not None:
-            kept.write_text(json.dumps(found, indent=1) + "\n")
+        wanted = events or (*KILLS, *RESIZES)
+        if asked := os.environ.get("EVENTS"):
+            wanted = tuple(event for event in wanted if event in asked.split(","))
+        before = found.get(name, {})
+        for measured in measure(way, wanted, name):
+            found[name] = before | measured
+            if kept is not None:
+                kept.write_text(json.dumps(found, indent=1) + "\n")
     print(table(found))
     return {row.label: row.measured for row in rows(found) if row.values}
 
 
-def measure(way: TrainingWay, events: tuple[str, ...], name: str) -> dict[str, list[Body]]:
+def measure(
+    way: TrainingWay, events: tuple[str, ...], name: str
+) -> Iterator[dict[str, list[Body]]]:
+    """Cause all events, round by round; after each one, all that were measured so far."""
     found: dict[str, list[Body]] = {event: [] for event in events}
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
         stage = TrainingStage(Path(folder), way)
@@ -104,18 +114,18 @@ def measure(way: TrainingWay, events: tuple[str, ...], name: str) -> dict[str, l
                     found[event].append(asdict(seen))
                     line = f"  {name}, {event}, {number + 1}: {seen.pause_s:.2f} s"
                     print(f"{line}, load {seen.load:.1f}", file=sys.stderr, flush=True)
+                    yield found
         finally:
             stage.close()
-    return found
 
 
 def _kill(stage: TrainingStage, victim: int) -> TrainingEvent:
     others = set(range(SIZE)) - {victim}
     pids = [stage.pid(index) for index in sorted(others)]
-    before = stage.steps()[-1]["step"]
     at = stage.kill(victim)
     load = os.getloadavg()[0]
     again = stage.wait_for_others(victim, at)
+    before = max(f["step"] for f in stage.steps() if f["at"] <= at)
     first = next((f["step"] for f in stage.steps(at) if f["size"] == SIZE - 1), before + 1)
     full = stage.wait_for_group(SIZE, again)
     loaded = stage.loaded_at(at)

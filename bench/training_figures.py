@@ -40,6 +40,16 @@ class Row:
             return None
         return self.measured <= self.bound_s
 
+    def cells(self) -> tuple[str, ...]:
+        """The row as texts: label, bound, median, worst, number of events, load, verdict."""
+        bound = "-" if self.bound_s is None else f"{self.bound_s:g}"
+        if not self.values:
+            return (self.label, bound, "-", "-", "0", "-", "not measured")
+        verdict = {True: "met", False: "MISSED", None: ""}[self.is_met]
+        median, worst = statistics.median(self.values), max(self.values)
+        n_events = str(len(self.values))
+        return (self.label, bound, f"{median:.2f}", f"{worst:.2f}", n_events, self.load, verdict)
+
     @property
     def load(self) -> str:
         if not self.loads:
@@ -92,7 +102,7 @@ def rows(found: Events) -> list[Row]:
 def table(found: Events) -> str:
     """The rows as text."""
     head = ("event", "bound", "median", "worst", "n", "load", "")
-    lines = [head, *(_cells(row) for row in rows(found))]
+    lines = [head, *(row.cells() for row in rows(found))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     shown = []
     for line in lines:
@@ -100,16 +110,6 @@ def table(found: Events) -> str:
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
         shown.append("  " + "  ".join(cells).rstrip())
     return "\n".join(shown)
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    bound = "-" if row.bound_s is None else f"{row.bound_s:g}"
-    if not row.values:
-        return (row.label, bound, "-", "-", "0", "-", "not measured")
-    median = f"{statistics.median(row.values):.2f}"
-    verdict = {True: "met", False: "MISSED", None: ""}[row.is_met]
-    worst = f"{max(row.values):.2f}"
-    return (row.label, bound, median, worst, str(len(row.values)), row.load, verdict)
 
 
 def _row(
@@ -147,7 +147,9 @@ def _worst(found: Events, way: str, bound_s: float) -> Row:
 
 
 def _crashes(found: Events, way: str) -> Row:
-    events = [one for event in CHANGES for one in found.get(way, {}).get(event, [])]
-    values = tuple(float(one["n_crashed"]) for one in events)
-    loads = tuple(float(one["load"]) for one in events)
-    return Row(f"{way}: agents that crashed beside the killed one", 0.0, values, loads, True)
+    """Whether after an event all others had crashed, too: 1 for such an event, else 0."""
+    others = {"kill one": 3, "kill the leader": 3, "4 to 2": 2, "2 to 4": 2}
+    events = [(one, n) for event, n in others.items() for one in found.get(way, {}).get(event, [])]
+    values = tuple(float(one["n_crashed"] >= n) for one, n in events)
+    loads = tuple(float(one["load"]) for one, _ in events)
+    return Row(f"{way}: events in which all other agents crashed", 0.0, values, loads, True)

@@ -32,6 +32,8 @@ WITHIN_S = 240.0
 GRACE_S = 20
 # The first steps of a group are this close together, and no group is as short.
 SETTLED_S = 0.2
+# A killed process is gone after this, and writes no more facts.
+DEAD_S = 0.02
 SCRIPT = "{script}"
 Fact = dict[str, Any]
 
@@ -161,8 +163,11 @@ class TrainingStage:
         return int((self._pids / str(index)).read_text())
 
     def kill(self, index: int) -> float:
-        """Kill a member's first process; the node agent ends the rest of its pod."""
-        os.kill(self.pid(index), signal.SIGKILL)
+        """Kill all processes of a member; returns the time at which they are dead."""
+        for pid in _family(self.pid(index)):
+            with contextlib.suppress(ProcessLookupError):  # ended with its parent
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(DEAD_S)
         return time.time()
 
     @contextlib.contextmanager

@@ -30,7 +30,6 @@ class Line:
     seen: int
     loss: float
     size: int  # how many trainers took part in a step
-    losses: tuple[float, ...]  # what the others found in the checkpoint they begin from
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,6 @@ def _line(text: str) -> Line:
         said["seen"],
         said.get("loss", 0.0),
         said.get("size", 0),
-        tuple(said.get("losses", ())),
     )
 
 

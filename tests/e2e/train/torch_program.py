@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 STARTED = time.time()
+INDEX = int(os.environ.get("TRAININGJOB_REPLICA_INDEX", "0"))
 
 import torch  # noqa: E402 (its import is measured)
 
@@ -16,9 +17,6 @@ from swell import train  # noqa: E402
 from swell.train import Elastic  # noqa: E402
 
 N_SAMPLES, N_BATCH = 4000, 30
-
-
-INDEX = int(os.environ.get("TRAININGJOB_REPLICA_INDEX", "0"))
 
 
 def facts_file() -> int:

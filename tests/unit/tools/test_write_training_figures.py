@@ -1,0 +1,55 @@
+"""The page and the picture of elastic training's figures are those of the kept events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from bench.training_figures import Events, rows, table
+from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture
+
+EVENT = {"load": 3.0, "rejoin_pause_s": 0.1, "full_s": 5.0, "join_s": 0.2, "n_redone": 0}
+FOUND: Events = {
+    "library DDP": {
+        "kill one": [{**EVENT, "pause_s": pause, "n_crashed": 0} for pause in (0.1, 0.7, 0.2)],
+        "4 to 2": [{**EVENT, "pause_s": 0.4, "load": 11.0, "n_crashed": 0}],
+    },
+    "torchrun": {"kill one": [{**EVENT, "pause_s": 12.0, "n_crashed": 3}]},
+}
+
+
+def test_page_and_picture_are_up_to_date() -> None:
+    found = json.loads(RESULT.read_text())
+
+    assert PAGE.read_text() == page(found)
+    assert PICTURE.read_text() == picture(found)
+    assert (PAGE.parent / "pictures" / Path(PICTURE).name).exists()
+
+
+def test_rows_are_judged_by_their_bounds() -> None:
+    """Medians for most rows; the worst for rows about single events, under a moderate load."""
+    found = {row.label: row for row in rows(FOUND)}
+
+    assert found["library DDP, kill one: pause, s"].measured == 0.2
+    assert found["library DDP, kill one: pause, s"].is_met
+    assert found["library DDP, 4 to 2: pause, s"].is_met is False
+    [worst] = [row for label, row in found.items() if "DDP, worst" in label]
+    assert worst.measured == 0.7
+    assert found["torchrun: events in which all other agents crashed"].is_met is False
+    assert found["launcher warm, kill one: pause, s"].is_met is None
+
+
+def test_table_tells_what_is_missing_and_what_is_missed() -> None:
+    lines = table(FOUND).splitlines()
+
+    assert any("launcher JAX, 4 to 2" in line and "not measured" in line for line in lines)
+    assert any("library DDP, 4 to 2" in line and line.endswith("MISSED") for line in lines)
+
+
+def test_picture_shows_every_event() -> None:
+    drawn = ET.fromstring(picture(FOUND))
+    name = "{http://www.w3.org/2000/svg}"
+
+    assert len(list(drawn.iter(f"{name}circle"))) == 5
+    assert {"kill one", "torchrun"} <= {text.text for text in drawn.iter(f"{name}text")}

@@ -1,0 +1,134 @@
+"""Writes docs/training-figures.md and its picture from what `bench training` has kept."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from bench.training_figures import CHANGES, Events, Row, rows
+
+DOCS = Path(__file__).parents[1] / "docs"
+RESULT = DOCS / "training-figures.json"
+PAGE = DOCS / "training-figures.md"
+PICTURE = DOCS / "pictures" / "pauses.svg"
+
+WIDTH, LEFT, RIGHT = 760, 190, 70
+LINE, HEAD, TOP, BOTTOM = 20, 30, 40, 44
+# The axis is logarithmic: pauses differ a hundredfold.
+AXIS_S = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+FONT = 'font-family="sans-serif" font-size="12" fill="#333"'
+COLOURS = {"library": "#1b6ca8", "launcher": "#2e933c", "torchrun": "#d1495b"}
+
+INTRO = """\
+# Figures of elastic training
+
+Written by `python -m tools.write_training_figures` from [the events](training-figures.json) that
+the bench has kept; do not edit.
+
+Four members of one job on `swell up`: real operator, scheduler and node agent, real PyTorch, JAX
+and PaddlePaddle, on two processors that other work shares. A *pause* is the longest time in which
+a member that stays has done no step, from the event until every member of the new group has done
+one. *Load* is the load average of the machine at the events, the job's own four processes
+included. Each row has `n` events; *worst* is the worst single one of them.
+
+![pauses of survivors, by event and by way](pictures/pauses.svg)
+
+Every dot is one event, every bar ends at the median; the axis is logarithmic.
+
+"""
+
+OUTRO = """\
+
+- *Full size again, after the load*: from the moment at which the new processes have imported
+  their framework and built the model, until all four have done a step together. *In all* it takes
+  as long as a pod takes to start and a framework to load besides.
+- *Preempted whole*: a job of higher priority takes the node, all four members save and leave;
+  when it is gone they are started again, and go on.
+- *Frozen*: all processes of one member are stopped (SIGSTOP). No answer is not death, so the
+  others wait until its line has been silent for 10 s, and go on without it as they are most of
+  the group.
+- *torchrun* runs a plain DDP script that saves after every step, with the variables that the
+  operator sets; the launcher and torchrun's `swell` backend run the same script.
+
+## How they were taken
+
+```
+make .venv/torch/.ready .venv/paddle/.ready .venv/.examples     # what `make e2e` installs
+RESULT=docs/training-figures.json .venv/bin/python -m bench training   # ROUNDS=10; WAYS=name,name
+.venv/bin/python -m tools.write_training_figures
+```
+
+A run of one way replaces its events in the file and leaves the others, so that ways can be
+measured one after the other. `python -m bench launching` runs those without the library.
+"""
+
+
+def page(found: Events) -> str:
+    return INTRO + "\n".join(_table(rows(found))) + "\n" + OUTRO
+
+
+def _table(found: Sequence[Row]) -> Iterator[str]:
+    yield "| event | bound | median | worst | n | load | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for row in found:
+        yield f"| {' | '.join(row.cells())} |"
+
+
+def picture(found: Events) -> str:
+    """The pauses of all ways, event by event, as the text of an SVG file."""
+    ways = list(found)
+    height = TOP + len(CHANGES) * (HEAD + LINE * len(ways)) + BOTTOM
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">',
+        "<title>Pauses of survivors when a training job changes</title>",
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="24" {FONT} font-weight="bold">seconds without a step</text>',
+    ]
+    for second in AXIS_S:
+        x = _x(second)
+        lines.append(f'<path d="M{x:.1f} {TOP}V{height - BOTTOM}" stroke="#ddd"/>')
+        label = f'<text x="{x:.1f}" y="{height - BOTTOM + 18}" {FONT} text-anchor="middle">'
+        lines.append(f"{label}{second:g}</text>")
+    y = TOP
+    for event in CHANGES:
+        y += HEAD
+        lines.append(f'<text x="8" y="{y - 8}" {FONT} font-weight="bold">{escape(event)}</text>')
+        for way in ways:
+            lines += _bar(way, [float(one["pause_s"]) for one in found[way].get(event, [])], y)
+            y += LINE
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _bar(way: str, pauses: Sequence[float], y: int) -> Iterator[str]:
+    colour = next(shade for name, shade in COLOURS.items() if way.startswith(name))
+    yield f'<text x="{LEFT - 8}" y="{y + 13}" {FONT} text-anchor="end">{escape(way)}</text>'
+    if not pauses:
+        return
+    median = statistics.median(pauses)
+    width = _x(median) - LEFT
+    yield f'<rect x="{LEFT}" y="{y + 4}" width="{width:.1f}" height="11" fill="{colour}"/>'
+    for one in pauses:
+        yield f'<circle cx="{_x(one):.1f}" cy="{y + 9.5}" r="2.5" fill="#333" opacity="0.6"/>'
+    x = max(_x(max(pauses)), LEFT) + 8
+    yield f'<text x="{x:.1f}" y="{y + 13}" {FONT}>{median:.2f}</text>'
+
+
+def _x(seconds: float) -> float:
+    low, high = math.log(AXIS_S[0]), math.log(AXIS_S[-1])
+    share = (math.log(max(seconds, AXIS_S[0])) - low) / (high - low)
+    return LEFT + share * (WIDTH - RIGHT - LEFT)
+
+
+def main() -> int:
+    found: Events = json.loads(RESULT.read_text())
+    PAGE.write_text(page(found))
+    PICTURE.write_text(picture(found))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
