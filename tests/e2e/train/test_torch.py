@@ -63,13 +63,6 @@ def test_ddp_survives_and_ends_as_if_undisturbed(
 
     assert cluster.wait_for_end(300) == [0, 0, 0, 0]
 
-    pauses = {
-        "kill": cluster.pause_after(killed),
-        "leader": cluster.pause_after(lost),
-        "shrink": cluster.pause_after(shrunk),
-    }
-    # Far above the figures of docs/training.md: other tests run beside this one.
-    assert max(pauses.values()) < 5.0, pauses
     finals = [fact for fact in cluster.facts() if "final" in fact]
     assert len(finals) == 4
     for fact in finals:
