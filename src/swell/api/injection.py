@@ -8,9 +8,14 @@ from __future__ import annotations
 import msgspec
 
 # The folder of the mounted members ConfigMap. Its files: `epoch`; one named as each role, with a
-# `host[:port]` a line; and `instances`, with a line `role number number ...` for each role.
+# `host[:port]` a line; `instances`, with a line `role number number ...` for each role; a line
+# `role index=address ...` with the pods beyond the role's size that may still live; and a line
+# `role index=number ...` with pods that have ended with success while others run. No role can have
+# the names of the last two.
 MEMBERS_VARIABLE = "SWELL_MEMBERS"
 INSTANCES_FILE = "instances"
+FORMER_FILE = "pods.former"
+SUCCEEDED_FILE = "pods.succeeded"
 # The port at which every member listens for its peers and for those who ask for its report.
 BUS_PORT_VARIABLE = "SWELL_BUS_PORT"
 DEFAULT_BUS_PORT = 23232

@@ -13,7 +13,12 @@ from swell.api.aitrainingjob import (
     CleanPodPolicy,
     RestartScope,
 )
-from swell.api.injection import INSTANCES_FILE, RELEASE_ANNOTATION
+from swell.api.injection import (
+    FORMER_FILE,
+    INSTANCES_FILE,
+    RELEASE_ANNOTATION,
+    SUCCEEDED_FILE,
+)
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, SERVICES
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
@@ -332,7 +337,7 @@ class OneWorldAnEpoch:
             sizes = {
                 f"{role.upper().replace('-', '_')}_INSTANCES_NUM": str(len(text.splitlines()))
                 for role, text in body["data"].items()
-                if role not in {"epoch", INSTANCES_FILE}
+                if role not in {"epoch", INSTANCES_FILE, FORMER_FILE, SUCCEEDED_FILE}
             }
             yield from self._compare(commit, (uid, body["data"]["epoch"]), sizes)
 

@@ -15,12 +15,14 @@ from swell.train.bus import choosing, leading
 from swell.train.bus.ballots import Acceptor, Candidacy, Quorum
 from swell.train.bus.choosing import Attendance
 from swell.train.bus.events import LineId, Received
+from swell.train.bus.knowledge import Knowledge
 from swell.train.bus.leading import Leadership
 from swell.train.bus.lines import Address, Lines
 from swell.train.bus.liveness import Deaths
 from swell.train.bus.member import BusMember
 from swell.train.bus.messages import (
     BegunAnswer,
+    Depart,
     Hello,
     MemberPhase,
     MemberStatus,
@@ -115,6 +117,32 @@ def _newcomers_state(real: Callable[..., GroupPlan]) -> Callable[..., GroupPlan]
     return make
 
 
+def _behind_by_generation(real: Callable[..., GroupPlan]) -> Callable[..., GroupPlan]:
+    """Members that have applied the last step, and those that have not, go on together."""
+
+    def make(*given: Any, **named: Any) -> GroupPlan:
+        plan = real(*given, **named)
+        newest = plan.members[plan.source].held
+        behind = tuple(
+            rank for rank in plan.behind if plan.members[rank].held.generation != newest.generation
+        )
+        return GroupPlan(
+            plan.generation, plan.epoch, plan.members, plan.prefix, plan.source, behind
+        )
+
+    return make
+
+
+def _obey_at_once(real: Callable[..., None]) -> Callable[..., None]:
+    def obey(member: BusMember, message: Any, now: float) -> None:
+        if isinstance(message, Depart):
+            member._depart(message.departure)
+        else:
+            real(member, message, now)
+
+    return obey
+
+
 def _stays_though_leaving(attendance: Attendance, status: MemberStatus) -> bool:
     is_over = status.phase in (MemberPhase.DONE, MemberPhase.GONE)
     return attendance.roster.lists(status.index) and not is_over
@@ -188,9 +216,19 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
         (BusMember, "_learn_plan", _learn_any_plan(BusMember._learn_plan)),
         (BusMember, "_hear_hello", _tell_old_plans(BusMember._hear_hello)),
     ),
-    "bus applies a step by some": ((leading, "make_plan", _leaders_state(choosing.make_plan)),),
+    "bus applies a step by some": (
+        (leading, "make_plan", _behind_by_generation(choosing.make_plan)),
+    ),
+    "bus takes the state of its leader": (
+        (leading, "make_plan", _leaders_state(choosing.make_plan)),
+    ),
     "bus lets a newcomer overwrite newer states": (
         (leading, "make_plan", _newcomers_state(choosing.make_plan)),
+    ),
+    "bus forgets pods that a shrink gave up": ((Knowledge, "read_former", lambda *_: None),),
+    "bus leaves at the first word": ((BusMember, "_obey", _obey_at_once(BusMember._obey)),),
+    "bus waits for those who have finished": (
+        (Leadership, "_have_others_finished", lambda *_: False),
     ),
     "bus forgets leavers": (
         (Attendance, "stays", _stays_though_leaving),
@@ -207,6 +245,7 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus numbers cold starts alike": ((leading, "next_generation", _numbers_without_chance),),
     "bus ends without a word": (
         (BusMember, "_say_goodbye", _silent_goodbye(BusMember._say_goodbye)),
+        (Leadership, "_have_others_finished", lambda *_: False),
     ),
     "bus keeps the lines of a dead leader": ((BusMember, "_lose", lambda *_: None),),
 }

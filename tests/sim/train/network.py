@@ -151,11 +151,10 @@ class Network:
 
     def break_lines(self, process: SimulatedProcess) -> None:
         for line in self.lines_of(process):
-            wire, end = self._wires[process.incarnation, line]
-            other = wire.other(end)
-            self.hang_up(process, line, loses=True)
-            process.handle(LineClosed(line))
-            del other
+            # A line that breaks may make the process give up others.
+            if (process.incarnation, line) in self._wires:
+                self.hang_up(process, line, loses=True)
+                process.handle(LineClosed(line))
 
     def lose_next(self, process: SimulatedProcess) -> None:
         self._lose[process.incarnation] = 1
@@ -163,11 +162,9 @@ class Network:
     # ---- cuts
 
     def cut(self, process: SimulatedProcess, *, out: bool, into: bool) -> None:
-        process.was_cut_off = True
         for other in self.world.operator.living():
             if other is process:
                 continue
-            other.was_cut_off = True
             if out:
                 self._cuts.setdefault((process.incarnation, other.incarnation), [])
             if into:
@@ -178,9 +175,6 @@ class Network:
             if process is None or process.incarnation in pair:
                 for travel in self._cuts.pop(pair):
                     travel()
-
-    def is_cut_off(self, process: SimulatedProcess) -> bool:
-        return process.is_vanished or any(process.incarnation in pair for pair in self._cuts)
 
     def _is_cut(self, sender: SimulatedProcess, receiver: SimulatedProcess) -> bool:
         if sender.is_vanished or receiver.is_vanished:

@@ -45,6 +45,7 @@ class SimulatedOperator:
         self._versions: list[tuple[float, Roster]] = []
         self._epoch = 0
         self._ended: list[tuple[float, SimulatedProcess]] = []
+        self._succeeded: set[tuple[int, int]] = set()
         self.size = 0
 
     def living(self) -> list[SimulatedProcess]:
@@ -125,7 +126,14 @@ class SimulatedOperator:
 
     def _publish(self) -> None:
         counts = tuple(self._slots[index].instance for index in sorted(self._slots))
-        roster = Roster(self._epoch, tuple(f"n{i}" for i in range(self.size)), counts)
+        former = tuple(
+            (index, slot.host)
+            for index, slot in sorted(self._slots.items())
+            # One whose machine has vanished may live, as far as anybody can tell.
+            if index >= self.size and (slot.is_occupied or slot.is_unreachable)
+        )
+        hosts = tuple(f"n{i}" for i in range(self.size))
+        roster = Roster(self._epoch, hosts, counts, former, tuple(sorted(self._succeeded)))
         self._versions.append((self._world.clock.now, roster))
         for process in self.living():
             delay = self._world.chance.uniform(0.0, self._world.story.lag_s)
@@ -157,6 +165,8 @@ class SimulatedOperator:
     def exited(self, process: SimulatedProcess) -> None:
         if process.is_alive:
             self._world.tell(f"{process.name} exits")
+            if process.has_succeeded:
+                self._succeeded.add((process.index, process.instance))
             self._end(process)
             self._replace(process.index, in_place=False)
 
@@ -166,7 +176,7 @@ class SimulatedOperator:
         if not process.is_alive or process.is_vanished:
             return
         world.tell(f"{process.name} vanishes, {'dead' if dies else 'alive'}")
-        process.is_vanished = slot.is_unreachable = process.was_cut_off = True
+        process.is_vanished = slot.is_unreachable = True
         if dies:
             process.is_alive = False
             self._ended.append((world.clock.now, process))
@@ -192,6 +202,8 @@ class SimulatedOperator:
         if process.trainer is not None:
             process.trainer.drop_out()
         self._world.network.die(process)
+        if process.index >= self.size or process.has_succeeded:
+            self._publish()
 
     def _replace(self, index: int, *, in_place: bool) -> None:
         if index < self.size and not self._slots[index].is_unreachable:

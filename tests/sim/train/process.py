@@ -34,8 +34,8 @@ class SimulatedProcess:
         self.is_vanished = False  # alive or not, nobody can tell
         self.is_paused = False
         self.asked_to_leave: float | None = None
+        self.has_succeeded = False
         self.pauses_s = 0.0  # how long it was paused, in all
-        self.was_cut_off = False
         self.began = world.clock.now
         self._offset = world.chance.uniform(0.0, 1000.0)
         self._backlog: list[Callable[[], None]] = []
@@ -93,7 +93,7 @@ class SimulatedProcess:
 
     def pause(self, seconds: float) -> None:
         if self.is_alive and not self.is_paused:
-            self.is_paused = self.was_cut_off = True
+            self.is_paused = True
             self.world.clock.after(seconds, self._resume)
 
     def _resume(self) -> None:

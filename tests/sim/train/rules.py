@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from swell.train.bus.member import ANSWER_S
 from swell.train.bus.plan import Departure, GroupPlan
 from tests.sim.train.training import Meeting, TrainedState, Trainer, steps_lost
 
@@ -100,8 +101,6 @@ class BusRules:
             if process.trainer is not None
             and not process.trainer.is_over
             and process.incarnation not in meeting.trainers
-            # One that was given up and cannot be reached is lost with its state.
-            and not (process.index >= self.world.operator.size and process.was_cut_off)
             and steps_lost(process.trainer.state, meeting.base) > 1
             and steps_lost(process.trainer.state, self.tip) == 0
         ]
@@ -117,11 +116,11 @@ class BusRules:
             return
         if steps_lost(trainer.state, self.tip) > 0:
             return  # The others have gone on without it.
-        # One that was paused reads words that were true when they were sent.
-        operator, within_s = self.world.operator, 1.0 + trainer.process.pauses_s
+        operator = self.world.operator
         others = [
             other.trainer
-            for other in (*operator.living(), *operator.just_ended(within_s))
+            # The word that others hold the state was true when it was sent.
+            for other in (*operator.living(), *operator.just_ended(ANSWER_S))
             if other.trainer is not None and other.trainer is not trainer
         ]
         kept = any(
@@ -143,7 +142,7 @@ class BusRules:
         operator, world = self.world.operator, self.world
         living = operator.living()
         if world.is_finished:
-            return all(process.incarnation in world.unaware for process in living)
+            return not living
         if any(process.asked_to_leave is not None for process in living):
             return False
         members = {p.incarnation for p in living if p.index < operator.size}

@@ -102,6 +102,7 @@ class Trainer:
         if isinstance(answer, Departure):
             self.world.rules.departs(self, answer)
             self.is_over = True
+            self.process.has_succeeded = answer is Departure.FINISHED
             if answer is Departure.SAVE and self.state is not None:
                 self.world.save(self.state)
             self.process.after(self.world.chance.uniform(0.01, 0.5), self._exit)
@@ -158,7 +159,9 @@ class Trainer:
     def synchronise(self, meeting: Meeting) -> None:
         if self.meeting is not meeting or meeting.plan.generation <= self._aborted:
             return
-        self.state, self.trained = meeting.base, True
+        if meeting.plan.rank_of(self.process.index) in meeting.plan.behind:
+            self.state = meeting.base
+        self.trained = True
         step = meeting.base.step if meeting.base is not None else 0
         self.held, self._begun = Held(meeting.plan.generation, step), step
         self._begin(meeting, step + 1)
@@ -203,8 +206,7 @@ class Trainer:
             return
         self.state, self.held = done, Held(done.generation, done.step)
         if self.world.story.n_steps and done.step >= self.world.story.n_steps:
-            self.is_over = True
-            self.world.finish()
+            self.is_over = self.process.has_succeeded = self.world.is_finished = True
             self.process.handle(TrainingDone())
             self.process.after(0.05, self._exit)
             return

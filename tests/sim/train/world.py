@@ -61,7 +61,6 @@ class BusWorld:
         self.rules = BusRules(self)
         self.checkpoint: TrainedState | None = None
         self.is_finished = False
-        self.unaware: set[int] = set()  # incarnations that cannot hear of the end
         self.hits: Counter[str] = Counter()
         self.trace: list[str] = []
         self._keep = keep
@@ -101,13 +100,6 @@ class BusWorld:
 
     def meeting_of(self, plan: GroupPlan) -> Meeting:
         return self._meetings.setdefault(plan.generation, Meeting(plan))
-
-    def finish(self) -> None:
-        """Some have trained all there was; those who are cut off then cannot know."""
-        if not self.is_finished:
-            self.is_finished = True
-            living = self.operator.living()
-            self.unaware = {p.incarnation for p in living if self.network.is_cut_off(p)}
 
     def save(self, state: TrainedState) -> None:
         """Write a checkpoint, unless there is a newer one."""

@@ -14,13 +14,15 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJobStatus, RestartsRecord
 from swell.api.codec import decode, encode_stable
 from swell.api.core import ConfigMap
-from swell.api.injection import INSTANCES_FILE
+from swell.api.injection import FORMER_FILE, INSTANCES_FILE, SUCCEEDED_FILE
 from swell.api.meta import Body
+from swell.api.pod import PodPhase
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.environment import our_ports
 from swell.operator.aitrainingjob.instances import FIRST, Instances, instances_text
-from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, is_number
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, current, is_number
 from swell.operator.framework.recovery import sound_counts
+from swell.operator.framework.training import INSTANCE
 
 EPOCH = "epoch"
 
@@ -64,7 +66,11 @@ def with_epoch(
 def members_data(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, numbers: Instances | None
 ) -> dict[str, str]:
-    """The ConfigMap's data: for each role one `host[:port]` a line, the epoch, the instances."""
+    """The ConfigMap's data: for each role one `host[:port]` a line, the epoch, the instances.
+
+    Programs that train together read as well which pods may live that are not listed, and which
+    have ended with success.
+    """
     data = {
         role: "".join(f"{host}\n" for host in _hosts(snapshot, role, target))
         for role, target in sorted(status.target_replicas.items())
@@ -72,7 +78,44 @@ def members_data(
     }
     if numbers is not None:
         data[INSTANCES_FILE] = instances_text(numbers)
+        data[FORMER_FILE] = _former_text(snapshot, status)
+        data[SUCCEEDED_FILE] = _succeeded_text(snapshot, status)
     return {**data, EPOCH: str(status.epoch)}
+
+
+def _former_text(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> str:
+    """The pods beyond each role's size that may still live.
+
+    A new process must not begin anew beside one of them that holds the state. They are named by
+    address: their services are deleted before them.
+    """
+    lines: dict[str, list[str]] = {role: [role] for role in snapshot.roles}
+    for one in snapshot.replicas:
+        is_given_up = one.index >= status.target_replicas.get(one.role, 0)
+        if is_given_up and one.is_bound and not one.is_finished:
+            host = one.pod.status.pod_ip or f"{one.name}.{snapshot.job.metadata.namespace}"
+            lines[one.role].append(f"{one.index}={host}")
+    return "".join(f"{' '.join(line)}\n" for line in lines.values())
+
+
+def _succeeded_text(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> str:
+    """The first pods of each role that ended with success, while others of it run.
+
+    One that was cut off from them learns by it that there is nothing left to train. The first are
+    enough for that: a line that is there is kept, so that the end of a large role costs one write.
+    """
+    held = snapshot.members.data.get(SUCCEEDED_FILE, "") if snapshot.members else ""
+    lines = {line.split(" ")[0]: line for line in held.splitlines() if " " in line}
+    for role in snapshot.roles:
+        pods = [one for one in current(snapshot, status) if one.role == role]
+        done = [one for one in pods if one.phase is PodPhase.SUCCEEDED]
+        if not done or len(done) == len(pods):
+            lines.pop(role, None)
+        elif role not in lines:
+            numbers = ((one.index, one.pod.metadata.annotations.get(INSTANCE, "")) for one in done)
+            pairs = [f"{index}={own}" for index, own in numbers if is_number(own)]
+            lines[role] = " ".join([role, *pairs])
+    return "".join(f"{lines[role]}\n" for role in sorted(lines) if role in snapshot.roles)
 
 
 def members_notes(status: AITrainingJobStatus, numbers: Instances | None) -> dict[str, str]:

@@ -84,11 +84,18 @@ class Knowledge:
         """Take a newer folder."""
         for index in range(len(roster.hosts), len(self.roster.hosts)):
             self.former.setdefault(index, (self.row(index), now))
-        for index in [index for index in self.former if roster.lists(index)]:
-            del self.former[index]
         self.roster = roster
+        self.read_former(now)
         self.was_listed = self.was_listed or roster.lists(self.status.index)
         self.deaths.read_roster(roster, self.plan, now)
+
+    def read_former(self, now: float) -> None:
+        """Take the folder's word on pods that it lists no more and that may still live."""
+        for index, host in self.roster.former or ():
+            self.former.setdefault(index, ((host, self.status.bus), now))
+        for index in list(self.former):
+            if self.roster.lists(index) or self.roster.is_gone(index):
+                del self.former[index]
 
     def position(self, status: MemberStatus, now: float) -> int | None:
         """The place of a process among the targets; None for one that may not lead."""

@@ -26,6 +26,7 @@ from swell.train.bus.messages import (
     Depart,
     FailedGeneration,
     Follow,
+    MayLeave,
     MemberPhase,
     MemberStatus,
     Message,
@@ -98,9 +99,14 @@ class Leadership:
                 self._candidacy.hear_accepted(status.incarnation, message)
             case Outbid():
                 self._hear_outbid(message)
-            case BegunAnswer() if self._switch is not None:
-                for word in self._switch.hear(status.incarnation, message):
-                    self._send_to_plan(word)
+            case BegunAnswer():
+                self._hear_begun(status, message)
+            case MayLeave() if line in self._dismissed and self._is_kept_without(status):
+                self._send(line, Depart(Departure.LEAVE, is_final=True))
+
+    def _hear_begun(self, status: MemberStatus, answer: BegunAnswer) -> None:
+        for word in self._switch.hear(status.incarnation, answer) if self._switch else ():
+            self._send_to_plan(word)
 
     # ---- followers come and go
 
@@ -207,6 +213,19 @@ class Leadership:
                 self._dismissed.add(line)
                 self._send(line, Depart(Departure.LEAVE))
 
+    def _is_kept_without(self, leaver: MemberStatus) -> bool:
+        """Whether one that stays holds the state of a leaver."""
+        attendance = self._attendance()
+        others = [s for s in attendance.statuses if s.incarnation != leaver.incarnation]
+        return any(
+            attendance.stays(other)
+            and (
+                (other.phase is MemberPhase.TRAINING and other.formed == self._know.generation)
+                or (other.trained and other.held >= leaver.held)
+            )
+            for other in others
+        )
+
     def _wants_change(self, plan: GroupPlan, here: list[MemberStatus], now: float) -> bool:
         attendance = self._attendance()
         change = may_change(plan, here, attendance)
@@ -223,6 +242,10 @@ class Leadership:
         know, candidacy = self._know, self._candidacy
         here = {status.incarnation for status in self._statuses.values()}
         quorum = self._quorum(candidacy.promised & here, now)
+        if quorum is not Quorum.MOST and self._have_others_finished(now):
+            # This member ends in the same turn, and its followers hear of it by its goodbye.
+            know.finished = True
+            return
         if quorum is Quorum.NONE:
             return
         if candidacy.inherited is not None:
@@ -243,6 +266,22 @@ class Leadership:
             self._let_go(attendance, now)
             return
         self._propose(self._plan_of(chosen, quorum, newest, cold=cold))
+
+    def _have_others_finished(self, now: float) -> bool:
+        """Whether one that is missing has ended with success: then it has trained all there was.
+
+        One that ended for another reason has said goodbye.
+        """
+        know = self._know
+        if know.plan is None or now - self._since < TAKEOVER_S:
+            return False
+        here = {status.incarnation for status in self._statuses.values()}
+        accounted = {
+            (m.index, m.instance)
+            for m in know.plan.members
+            if m.incarnation in here or know.deaths.has_said_goodbye(m.incarnation)
+        }
+        return bool(set(know.roster.succeeded) - accounted)
 
     def _plan_of(
         self, chosen: list[MemberStatus], quorum: Quorum, newest: Held | None, *, cold: bool

@@ -18,16 +18,22 @@ class Deaths:
     """All that is known for certain about deaths.
 
     Dead is a process whose port refuses, that has said goodbye, in whose place another one
-    answers, whose instance the operator has raised, or that has not been listed for a minute.
+    answers, whose instance the operator has raised, whose pod it knows to be gone, or that has not
+    been listed for a minute.
     """
 
     _dead: set[int] = field(default_factory=set)  # incarnations
+    _departed: set[int] = field(default_factory=set)  # those of them that said goodbye
     _empty: dict[Address, float] = field(default_factory=dict)  # when nobody was there
     _silent: dict[Address, float] = field(default_factory=dict)
     _unlisted: dict[int, float] = field(default_factory=dict)  # by index, since when
 
     def hear_goodbye(self, incarnation: int) -> None:
         self._dead.add(incarnation)
+        self._departed.add(incarnation)
+
+    def has_said_goodbye(self, incarnation: int) -> bool:
+        return incarnation in self._departed
 
     def hear_refusal(self, address: Address, plan: GroupPlan | None, now: float) -> None:
         """The port refuses: the member that listened there is dead."""
@@ -40,6 +46,11 @@ class Deaths:
         """The name does not exist: nobody is there, though a member may have been."""
         self._empty[address] = now
 
+    def hear_presence(self, address: Address) -> None:
+        """A process answers that is at this address, by whichever of its names it was called."""
+        self._empty.pop(address, None)
+        self._silent.pop(address, None)
+
     def hear_silence(self, address: Address, now: float) -> None:
         self._silent[address] = now
 
@@ -49,9 +60,7 @@ class Deaths:
         A ghost of an earlier instance proves nothing about its successor. Nor does a hello prove
         anything about a process that has a line to us at this moment.
         """
-        address = status.host, status.bus
-        self._empty.pop(address, None)
-        self._silent.pop(address, None)
+        self.hear_presence((status.host, status.bus))
         for member in plan.members if plan is not None else ():
             if member.index != status.index or member.incarnation == status.incarnation:
                 continue
@@ -68,6 +77,8 @@ class Deaths:
 
     def is_dead(self, member: Member, roster: Roster, now: float) -> bool:
         if member.incarnation in self._dead or roster.instance_of(member.index) > member.instance:
+            return True
+        if roster.is_gone(member.index):
             return True
         unlisted = self._unlisted.get(member.index)
         return unlisted is not None and now - unlisted > UNLISTED_S

@@ -44,6 +44,7 @@ from swell.train.bus.messages import (
     FailedGeneration,
     Follow,
     Hello,
+    MayLeave,
     MemberPhase,
     MemberStatus,
     Message,
@@ -63,6 +64,9 @@ from swell.train.bus.seeking import EMPTY_S, LEADS_S, Seeker
 # period of Kubernetes is 30 s, and a checkpoint may have to be written within it.
 LEAVE_S = 20.0
 SAVE_S = 10.0
+# The word that others hold the state is true when it is sent. A process that was paused since it
+# asked for it asks again, since those others may be dead by now.
+ANSWER_S = 1.0
 # More rounds than this for one event mean a bug.
 _ROUNDS_MAX = 1000
 
@@ -73,6 +77,7 @@ class BusMember:
     def __init__(self, status: MemberStatus, roster: Roster, *, minimum: int, now: float) -> None:
         self.know = Knowledge(status, roster, minimum, started=now)
         self.know.was_listed = roster.lists(status.index)
+        self.know.read_former(now)
         self.lines = Lines()
         self.leadership: Leadership | None = None
         self._seeker = Seeker()
@@ -83,6 +88,7 @@ class BusMember:
         self._leave_by: float | None = None
         self._departure: Departure | None = None
         self._deferred_departure: Departure | None = None
+        self._asked_back = now - ANSWER_S  # when it asked whether it may leave
 
     # ---- for the shell
 
@@ -147,7 +153,7 @@ class BusMember:
             case Tick():
                 self._check_lines(now)
             case _:
-                self._take_from_training(event)
+                self._take_from_training(event, now)
 
     def _learn_empty(self, line: LineId, *, is_refused: bool, now: float) -> None:
         """Remember that no process is at the address of a line that was dialled."""
@@ -159,14 +165,14 @@ class BusMember:
         else:
             self.know.deaths.hear_no_name(closed.address, now)
 
-    def _take_from_training(self, event: Event) -> None:
+    def _take_from_training(self, event: Event, now: float) -> None:
         """Take an event of the training thread."""
         generation = self.know.status.generation
         match event:
             case JoinAsked(held, trained):
                 self._change(phase=MemberPhase.READY, held=held, trained=trained)
                 if self._deferred_departure is not None:
-                    self._depart(self._deferred_departure)
+                    self._obey(Depart(self._deferred_departure), now)
             case StepFailed(failed):
                 if failed == generation:
                     self._say(FailedGeneration(failed))
@@ -333,7 +339,7 @@ class BusMember:
                 self._vote(line, message, now)
             case Abort() | AskBegun() | SwitchAfter() | Depart():
                 if line == self._up:
-                    self._obey(message)
+                    self._obey(message, now)
             case _:
                 self._hear_follower(line, message, now)
 
@@ -345,6 +351,9 @@ class BusMember:
         found.generation = hello.generation
         self._learn_deaths(found)
         self._learn_roster(hello.roster, line, now)
+        if self.know.roster.lists(hello.status.index):
+            # Rows are names, and members tell their addresses.
+            self.know.deaths.hear_presence(self.know.row(hello.status.index))
         if hello.roster.epoch < self.know.roster.epoch:
             self.lines.send(line, NewRoster(self.know.roster))
         if hello.generation < self.know.generation and self.know.plan is not None:
@@ -404,7 +413,7 @@ class BusMember:
         if answer is not None:
             self.lines.send(line, answer)
 
-    def _obey(self, message: Abort | AskBegun | SwitchAfter | Depart) -> None:
+    def _obey(self, message: Abort | AskBegun | SwitchAfter | Depart, now: float) -> None:
         status = self.know.status
         is_training = status.phase is MemberPhase.TRAINING
         match message:
@@ -416,8 +425,14 @@ class BusMember:
             case SwitchAfter(generation, _, step):
                 if is_training and generation == status.generation:
                     self.lines.instructions.append(AllowSteps(step))
-            case Depart(departure):
-                self._depart(departure)
+            case Depart(departure, is_final):
+                is_keeper = status.trained and status.phase is MemberPhase.READY
+                is_sure = is_final and now - self._asked_back <= ANSWER_S
+                if departure is Departure.LEAVE and is_keeper and not is_sure:
+                    self._asked_back = now
+                    self._say(MayLeave())
+                else:
+                    self._depart(departure)
 
     def _abort(self, generation: int) -> None:
         """No step of this generation is done any more."""
@@ -469,15 +484,9 @@ class BusMember:
         know = self.know
         if roster.epoch < know.roster.epoch:
             return
-        if roster.epoch == know.roster.epoch:
-            # Within an epoch only the counts grow.
-            counts = _larger(roster.instances, know.roster.instances)
-            if counts == know.roster.instances:
-                return
-            roster = Roster(roster.epoch, know.roster.hosts, counts)
-        else:
-            counts = _larger(roster.instances, know.roster.instances)
-            roster = Roster(roster.epoch, roster.hosts, counts)
+        roster = roster.joined(know.roster)
+        if roster == know.roster:
+            return
         know.replace_roster(roster, now)
         if self.leadership is not None:
             self.leadership.broadcast(NewRoster(roster), but=line)
@@ -540,10 +549,3 @@ class BusMember:
         """Tell the leader, which may be this member itself."""
         if self._up is not None:
             self.lines.send(self._up, message)
-
-
-def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """The greater count at every index: counts only grow."""
-    n = max(len(one), len(other))
-    padded = [(*counts, *([0] * (n - len(counts)))) for counts in (one, other)]
-    return tuple(max(pair) for pair in zip(*padded, strict=True))

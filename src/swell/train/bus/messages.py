@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -28,17 +28,48 @@ class Roster:
 
     The count is 0 where no pod has been created. There may be more counts than hosts: those of
     indexes that a shrink gave up.
+
+    `former` are the pods at such indexes that may still live, by index and address; None where the
+    folder does not say. `succeeded` are pods that have ended with success, by index and count.
     """
 
     epoch: int
     hosts: tuple[str, ...]
     instances: tuple[int, ...] = ()
+    former: tuple[tuple[int, str], ...] | None = None
+    succeeded: tuple[tuple[int, int], ...] = ()
 
     def lists(self, index: int) -> bool:
         return 0 <= index < len(self.hosts)
 
     def instance_of(self, index: int) -> int:
         return self.instances[index] if index < len(self.instances) else 0
+
+    def is_gone(self, index: int) -> bool:
+        """Whether no pod is at an index, for certain."""
+        former = self.former
+        return former is not None and not self.lists(index) and all(i != index for i, _ in former)
+
+    def joined(self, older: Roster) -> Roster:
+        """This folder, with all that one of the same epoch or an earlier one knows besides.
+
+        Counts only grow. Within an epoch former pods only go, and successes only come.
+        """
+        counts = _larger(self.instances, older.instances)
+        if older.epoch < self.epoch:
+            return replace(self, instances=counts)
+        former = self.former if older.former is None else older.former
+        if self.former is not None and older.former is not None:
+            former = tuple(one for one in older.former if one in self.former)
+        succeeded = tuple(sorted({*self.succeeded, *older.succeeded}))
+        return Roster(self.epoch, older.hosts, counts, former, succeeded)
+
+
+def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """The greater count at every index."""
+    n = max(len(one), len(other))
+    padded = [(*counts, *([0] * (n - len(counts)))) for counts in (one, other)]
+    return tuple(max(pair) for pair in zip(*padded, strict=True))
 
 
 class MemberPhase(enum.StrEnum):
@@ -189,9 +220,17 @@ class SwitchAfter(msgspec.Struct, frozen=True, tag=True):
 
 
 class Depart(msgspec.Struct, frozen=True, tag=True):
-    """The word to leave, when there is no next plan."""
+    """The word to leave, when there is no next plan.
+
+    One that holds a state asks back before it leaves; `is_final` says that this is the answer.
+    """
 
     departure: Departure
+    is_final: bool = False
+
+
+class MayLeave(msgspec.Struct, frozen=True, tag=True):
+    """A question of one that was told to leave: whether others still hold its state."""
 
 
 class Bye(msgspec.Struct, frozen=True, tag=True):
@@ -218,6 +257,7 @@ Message = (
     | BegunAnswer
     | SwitchAfter
     | Depart
+    | MayLeave
     | Bye
 )
 

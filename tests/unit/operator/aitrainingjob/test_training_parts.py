@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from swell.api.codec import encode_stable
-from swell.api.injection import INSTANCES_FILE
+from swell.api.injection import FORMER_FILE, INSTANCES_FILE, SUCCEEDED_FILE
 from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.operator.framework.training import INSTANCE, MEMBERS_EPOCH, REPORT_TOKEN, TRAINING
@@ -250,6 +250,33 @@ def test_index_that_comes_back_has_a_higher_number() -> None:
         scene.leavers_go().running()
 
     assert numbers(scene) == "trainer 1 2 1\n"
+
+
+def test_pods_beyond_the_size_are_listed_until_they_are_gone() -> None:
+    """A new process must not begin anew beside one that holds the state and is being deleted."""
+    scene = trains().running()
+    assert scene.members is not None
+    assert scene.members.data[FORMER_FILE] == "trainer\n"
+    pod = scene.pods["fit-trainer-1"]
+    scene.pods["fit-trainer-1"] = replace(pod, status=replace(pod.status, pod_ip="10.0.0.7"))
+    scene.edit_role("trainer", replicas=1).settle()
+
+    assert scene.members.data[FORMER_FILE] == "trainer 1=10.0.0.7\n"
+    scene.leavers_go().settle()
+    assert scene.members.data[FORMER_FILE] == "trainer\n"
+
+
+def test_pods_that_succeeded_are_listed_while_others_run() -> None:
+    """One that was cut off from them learns that all is trained; one write is enough for that."""
+    scene = trains(replicas=3, completePolicy="All").running()
+    assert scene.members is not None
+    assert scene.members.data[SUCCEEDED_FILE] == ""
+    scene.succeeds("fit-trainer-1").settle()
+    listed = scene.members.data[SUCCEEDED_FILE]
+    assert listed == "trainer 1=1\n"
+    scene.succeeds("fit-trainer-0").settle()
+
+    assert scene.members.data[SUCCEEDED_FILE] == listed
 
 
 def test_attempt_that_may_have_created_a_pod_has_its_own_number() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +22,7 @@ class MembersFolder:
     def __init__(self, path: Path, role: str) -> None:
         self._path = path
         self._role = role
-        self._last: tuple[bytes, ...] = ()
+        self._last: dict[str, bytes] = {}
 
     def read(self) -> Roster | None:
         """The folder as it is; None while it is not whole, or has not changed since last time."""
@@ -32,40 +33,53 @@ class MembersFolder:
                 continue  # It was swapped meanwhile, or is not there yet.
             if found == self._last:
                 return None
-            roster = parse_roster(self._role, *found)
+            roster = parse_roster(self._role, found)
             if roster is not None:
                 self._last = found
             return roster
         return None
 
-    def _read_version(self) -> tuple[bytes, bytes, bytes]:
+    def _read_version(self) -> dict[str, bytes]:
         data = self._path / _DATA
         base = self._path / data.readlink() if data.is_symlink() else self._path
-        epoch = (base / "epoch").read_bytes()
-        instances = base / injection.INSTANCES_FILE
-        found = (
-            epoch,
-            (base / self._role).read_bytes(),
-            instances.read_bytes() if instances.exists() else b"",
-        )
+        found = {name: (base / name).read_bytes() for name in ("epoch", self._role)}
+        for name in (injection.INSTANCES_FILE, injection.FORMER_FILE, injection.SUCCEEDED_FILE):
+            if (base / name).exists():
+                found[name] = (base / name).read_bytes()
         # Where there is no link, the files change one by one; the epoch is written last.
-        if (base / "epoch").read_bytes() != epoch:
+        if (base / "epoch").read_bytes() != found["epoch"]:
             raise OSError("the folder has changed while it was read")
         return found
 
 
-def parse_roster(role: str, epoch: bytes, hosts: bytes, instances: bytes) -> Roster | None:
-    """The roster in the texts of the three files; None where they make no sense (yet)."""
+def parse_roster(role: str, texts: Mapping[str, bytes]) -> Roster | None:
+    """The roster in the texts of the files, by name; None where they make no sense (yet)."""
+    counts, former, succeeded = (
+        _entries_of(role, texts.get(name, b""))
+        for name in (injection.INSTANCES_FILE, injection.FORMER_FILE, injection.SUCCEEDED_FILE)
+    )
     try:
-        counts = {
-            name: tuple(map(int, numbers))
-            for name, *numbers in map(str.split, filter(str.strip, instances.decode().splitlines()))
-        }
         # A row is `host[:port]`. The port is the program's own, not the bus'.
-        names = tuple(row.partition(":")[0] for row in hosts.decode().split())
-        return Roster(int(epoch), names, counts.get(role, ()))
+        names = tuple(row.partition(":")[0] for row in texts[role].decode().split())
+        living = None if former is None else tuple(_pair_of(entry) for entry in former)
+        ended = (_pair_of(entry) for entry in succeeded or ())
+        done = tuple(sorted((index, int(number)) for index, number in ended))
+        return Roster(int(texts["epoch"]), names, tuple(map(int, counts or ())), living, done)
     except ValueError:
         return None
+
+
+def _entries_of(role: str, text: bytes) -> list[str] | None:
+    """The entries of a role's line, after its name; None without such a line."""
+    lines = map(str.split, filter(str.strip, text.decode(errors="replace").splitlines()))
+    return next((entries for name, *entries in lines if name == role), None)
+
+
+def _pair_of(entry: str) -> tuple[int, str]:
+    index, is_pair, value = entry.partition("=")
+    if not is_pair or not value:
+        raise ValueError(f"{entry} is no pair")
+    return int(index), value
 
 
 def read_release(path: Path | None) -> float | None:
