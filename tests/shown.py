@@ -43,7 +43,8 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
     spoilt = Check("spoilt kube-apiserver", ("tests.e2e.faults", "--times", "5"))
     return (
         Check("simulation", ("tests.sim.campaign", "--seeds", str(sizes.seeds))),
-        Check("agreement of members", ("tests.sim.train.campaign", "--seeds", str(sizes.seeds))),
+        Check("agreement of members", ("tests.sim.train.campaign", "--seeds", "10000")),
+        Check("training under chaos", ("tests.sim.train.chaos", "--runs", "100")),
         Check("store killed", ("tests.property.kill_store", "--times", "50")),
         Check("server killed", ("tests.contract.killing", "--kills", "20")),
         Check("cluster killed", ("tests.e2e.up.killing", "--rounds", str(sizes.kills))),

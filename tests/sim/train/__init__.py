@@ -10,4 +10,5 @@
 - `world`: all of it put together, and one run.
 - `flaws`: the bugs that can be planted.
 - `campaign`: many runs, and their report.
+- `chaos`: jobs of real processes, disturbed, in real time.
 """

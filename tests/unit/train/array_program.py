@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from typing import Any
 
@@ -15,11 +16,28 @@ N_SAMPLES = 600
 N_BATCH = 20
 
 
+# Facts have the true time, also where the program's clock is shifted.
+TRUE_TIME = time.time
+
+
 def say(**fact: Any) -> None:
-    os.write(1, json.dumps({"at": time.time(), **fact}).encode() + b"\n")
+    os.write(1, json.dumps({"at": TRUE_TIME(), **fact}).encode() + b"\n")
+
+
+def step_clock(seed: str) -> None:
+    """Let the wall clock of this program step by up to an hour, every second."""
+    began = time.monotonic()
+
+    def shifted() -> float:
+        second = int(time.monotonic() - began)
+        return TRUE_TIME() + random.Random(f"{seed} {second}").uniform(-3600.0, 3600.0)
+
+    time.time = shifted
 
 
 def main() -> None:
+    if "CLOCK" in os.environ:
+        step_clock(os.environ["CLOCK"])
     rng = np.random.default_rng(7)
     inputs = rng.normal(size=(N_SAMPLES, 6))
     wanted = np.sin(inputs.sum(axis=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 import subprocess
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from swell.api import injection
+from tests.unit.train.outputs import Fact, Outputs
 
 ROOT = Path(__file__).parents[3]
 ROLE = "trainer"
 BUS_PORT = 23232
-Fact = dict[str, Any]
 
 
 class TrainingCluster:
@@ -35,11 +34,12 @@ class TrainingCluster:
         number = os.getpid() * 16 + TrainingCluster.n_clusters
         self._network = f"127.{128 + number % 120}.{number // 120 % 250}"
         self.folder, self._command, self._variables = folder, command, variables
-        self.members, self._outputs = folder / "members", folder / "outputs"
-        for path in (self.members, self._outputs):
-            path.mkdir(parents=True)
+        self.members, self._outputs = folder / "members", Outputs(folder / "outputs")
+        self.members.mkdir()
         (folder / "secret").write_text("open sesame\n")
-        self._epoch = self._size = 0
+        self._epoch = self._size = self._n_versions = 0
+        self._listed: dict[str, str] = {}
+        self.rows: list[str] = []  # in the folder; the members' own addresses otherwise
         self._instances: dict[int, int] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._every: list[subprocess.Popen[bytes]] = []
@@ -54,20 +54,43 @@ class TrainingCluster:
     def list_members(self, size: int) -> float:
         """Write the members folder of the next epoch, as a mounted ConfigMap changes."""
         self._epoch, self._size = self._epoch + 1, size
-        version = self.members / f"..{self._epoch}"
+        self.tend()
+        return time.time()
+
+    def tend(self) -> None:
+        """Write the members folder if anything is new: pods beyond the size go, others succeed."""
+        codes = {index: process.poll() for index, process in sorted(self.processes.items())}
+        rows = self.rows or [self.address(index) for index in range(self._size)]
+        counts = " ".join(str(self._instances.get(i, 0)) for i in range(self._size))
+        former = [i for i, code in codes.items() if code is None and i >= self._size]
+        done = [i for i, code in codes.items() if code == 0]
+        ended = done if len(done) < len(codes) else []
+        files = {
+            "epoch": f"{self._epoch}\n",
+            ROLE: "".join(f"{row}\n" for row in rows[: self._size]),
+            injection.INSTANCES_FILE: f"{ROLE} {counts}\n",
+            injection.FORMER_FILE: " ".join([ROLE, *(f"{i}={self.address(i)}" for i in former)]),
+            injection.SUCCEEDED_FILE: " ".join(
+                [ROLE, *(f"{i}={self._instances[i]}" for i in ended)]
+            ),
+        }
+        if files == self._listed:
+            return
+        self._listed = files
+        self._n_versions += 1
+        version = self.members / f"..{self._n_versions}"
         version.mkdir()
-        (version / "epoch").write_text(f"{self._epoch}\n")
-        (version / ROLE).write_text("".join(f"{self.address(i)}\n" for i in range(size)))
-        counts = " ".join(str(self._instances.get(i, 0)) for i in range(size))
-        (version / injection.INSTANCES_FILE).write_text(f"{ROLE} {counts}\n")
+        for name, text in files.items():
+            (version / name).write_text(text)
         link = self.members / "..new"
         link.symlink_to(version.name)
         link.rename(self.members / "..data")
-        return time.time()
 
     def start(self, *indexes: int) -> None:
         for index in indexes:
             instance = self._instances[index] = self._instances.get(index, 0) + 1
+            self.processes.pop(index, None)
+            self.tend()  # The operator counts a pod before it makes it.
             given = {
                 injection.MEMBERS_VARIABLE: str(self.members),
                 injection.SECRET_FILE_VARIABLE: str(self.folder / "secret"),
@@ -77,7 +100,7 @@ class TrainingCluster:
                 "TRAININGJOB_REPLICA_NAME": ROLE,
                 "TRAININGJOB_REPLICA_INDEX": str(index),
             }
-            name = self._outputs / f"{index}-{instance}"
+            name = self._outputs.folder / f"{index}-{instance}"
             with name.open("wb") as out, name.with_suffix(".err").open("wb") as errors:
                 process = subprocess.Popen(
                     self._command,
@@ -109,8 +132,8 @@ class TrainingCluster:
     def replace(self, *indexes: int) -> float:
         """Kill members and start successors, as the operator does."""
         at = self.kill(*indexes)
+        self._epoch += 1
         self.start(*indexes)
-        self.list_members(self._size)
         return at
 
     def resize(self, size: int) -> float:
@@ -125,31 +148,27 @@ class TrainingCluster:
 
     def facts(self, since: float = 0.0) -> list[Fact]:
         """All that was printed since then, in order of time; `process` names the process."""
-        found: list[Fact] = []
-        for path in sorted(self._outputs.glob("*-*")):
-            if not path.suffix:
-                rows = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-                found += [{**row, "process": path.name} for row in rows if row["at"] >= since]
-        return sorted(found, key=lambda fact: fact["at"])
+        return self._outputs.facts(since)
 
     def leader(self) -> int:
         """The index of the member that was last seen with rank 0."""
         ranks = [f for f in self.facts() if f.get("rank") == 0]
-        return int(ranks[-1]["process"].split("-")[0])
+        return int(ranks[-1]["index"])
 
     def errors(self) -> str:
-        return "".join(p.read_text() for p in sorted(self._outputs.glob("*.err")))
+        return self._outputs.errors()
 
-    def wait(self, wanted: Callable[[], Any], within_s: float = 30.0) -> Any:
+    def wait(self, wanted: Callable[[], Any], within_s: float = 60.0) -> Any:
         deadline = time.monotonic() + within_s
         while not (answer := wanted()):
             if time.monotonic() > deadline:
                 last = "\n".join(str(f)[:200] for f in self.facts()[-10:])
                 raise AssertionError(f"not within {within_s:g} s\n{last}\n{self.errors()[-4000:]}")
+            self.tend()
             time.sleep(0.02)
         return answer
 
-    def wait_for_size(self, size: int, since: float = 0.0, within_s: float = 30.0) -> None:
+    def wait_for_size(self, size: int, since: float = 0.0, within_s: float = 60.0) -> None:
         """Wait until a group of this size has done a step since then, and was formed since then."""
         facts = [f for f in self.facts() if f["at"] < since]
         old = max((f.get("generation", 0) for f in facts), default=0)
@@ -159,15 +178,11 @@ class TrainingCluster:
 
         self.wait(lambda: any(map(is_new, self.facts(since))), within_s)
 
-    def wait_for_end(self, within_s: float = 60.0) -> list[int]:
+    def wait_for_end(self, within_s: float = 120.0) -> list[int]:
         """The exit statuses of the last processes at each index."""
-        deadline = time.monotonic() + within_s
-        try:
-            return [p.wait(max(0.1, deadline - time.monotonic())) for p in self.processes.values()]
-        except subprocess.TimeoutExpired as error:
-            raise AssertionError(
-                f"not ended within {within_s:g} s\n{self.errors()[-4000:]}"
-            ) from error
+        processes = self.processes.values()
+        self.wait(lambda: all(p.poll() is not None for p in processes), within_s)
+        return [self.processes[index].wait() for index in sorted(self.processes)]
 
     def pause_after(self, event: float, within_s: float = 2.0) -> float:
         """The longest time between two steps of one process, around an event."""

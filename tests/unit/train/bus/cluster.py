@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.unit.train.outputs import Fact, Outputs
+
 ROOT = Path(__file__).parents[4]
 # Of its own for each worker of the tests, so that two runs never meet.
 _NETWORK = f"127.{64 + os.getpid() % 64}.{os.getpid() // 64 % 250}"
 PORT = 23232
-Fact = dict[str, Any]
 
 
 class CountingCluster:
@@ -25,8 +26,7 @@ class CountingCluster:
     def __init__(self, folder: Path) -> None:
         self.members = folder / "members"
         self.members.mkdir()
-        self._outputs = folder / "outputs"
-        self._outputs.mkdir()
+        self._outputs = Outputs(folder / "outputs")
         self._n_versions = 0
         self._instances: dict[int, int] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -61,16 +61,14 @@ class CountingCluster:
                 "members": str(self.members),
                 "address": self.address(index),
                 "port": PORT,
-                "step_s": 0.005,
+                "step_s": 0.02,
                 "steps": steps,
                 "secret": "open sesame",
                 **settings,
             }
             name = f"{index}-{self._instances[index]}"
-            with (
-                (self._outputs / name).open("wb") as out,
-                (self._outputs / f"{name}.err").open("wb") as errors,
-            ):
+            path = self._outputs.folder / name
+            with path.open("wb") as out, path.with_suffix(".err").open("wb") as errors:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "tests.unit.train.bus.counting", json.dumps(given)],
                     stdout=out,
@@ -95,30 +93,23 @@ class CountingCluster:
 
     def facts(self, index: int | None = None, since: float = 0.0) -> list[Fact]:
         """All that was told since then, in order of time."""
-        names = f"{'*' if index is None else index}-*"
-        found: list[Fact] = []
-        for path in sorted(self._outputs.glob(names)):
-            if path.suffix:
-                continue
-            lines = path.read_bytes().split(b"\n")[:-1]
-            rows = [{**json.loads(line), "index": int(path.name.split("-")[0])} for line in lines]
-            found += [row for row in rows if row["at"] >= since]
-        return sorted(found, key=lambda fact: fact["at"])
+        found = self._outputs.facts(since)
+        return [fact for fact in found if index is None or fact["index"] == index]
 
     def errors(self) -> str:
-        return "".join(path.read_text() for path in sorted(self._outputs.glob("*.err")))
+        return self._outputs.errors()
 
-    def wait(self, wanted: Callable[[], Any], within_s: float = 20.0) -> Any:
+    def wait(self, wanted: Callable[[], Any], within_s: float = 60.0) -> Any:
         """Wait until a question has an answer that is true."""
         deadline = time.monotonic() + within_s
         while not (answer := wanted()):
             if time.monotonic() > deadline:
                 last = "\n".join(map(str, self.facts()[-20:]))
                 raise AssertionError(f"not within {within_s:g} s\n{last}\n{self.errors()}")
-            time.sleep(0.01)
+            time.sleep(0.02)
         return answer
 
-    def wait_for_size(self, size: int, *, since: float = 0.0, within_s: float = 20.0) -> Fact:
+    def wait_for_size(self, size: int, *, since: float = 0.0, within_s: float = 60.0) -> Fact:
         """Wait until a group of this size has done a step since then; returns that step."""
 
         def first() -> Fact | None:
@@ -128,7 +119,7 @@ class CountingCluster:
         found: Fact = self.wait(first, within_s)
         return found
 
-    def wait_for_exit(self, index: int, within_s: float = 20.0) -> int:
+    def wait_for_exit(self, index: int, within_s: float = 60.0) -> int:
         code: int = self.processes[index].wait(within_s)
         return code
 
