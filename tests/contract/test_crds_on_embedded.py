@@ -150,3 +150,28 @@ def test_status_keeps_every_field(cluster: Cluster, started_job: Body) -> None:
 
     assert started_job["metadata"]["name"] == JOB_KEY.name
     assert written["status"] == status
+
+
+def test_scale_subresource_sets_the_size_of_a_role(cluster: Cluster) -> None:
+    """As kubectl scale does: also where the field was not there; bounds hold, in words."""
+    body = with_field(manifest("aitrainingjob-full"), f"{WORKER}.edlPolicy", "Manual")
+    body = with_field(body, "metadata.name", "scaled")
+    key, scale = Key("default", "scaled"), replace(JOBS, subresource="scale")
+
+    async def run() -> tuple[Body, Body, str]:
+        await create(cluster, "AITrainingJob", body, WriteOptions())
+        await cluster.patch(scale, key, merge_patch({"spec": {"replicas": 6}}))
+        status = {"scale": {"replicas": 5, "selector": "a=b"}}
+        job = await cluster.patch(JOBS.status, key, merge_patch({"status": status}))
+        answer = await cluster.get(scale, key)
+        try:
+            await cluster.patch(scale, key, merge_patch({"spec": {"replicas": 99}}))
+        except ClusterError as error:
+            return job, answer, str(error)
+        return job, answer, ""
+
+    job, answer, refusal = asyncio.run(run())
+    assert job["spec"]["scale"] == {"replicas": 6}
+    assert answer["spec"] == {"replicas": 6}
+    assert answer["status"] == {"replicas": 5, "selector": "a=b"}
+    assert "within minReplicas and maxReplicas of its role" in refusal

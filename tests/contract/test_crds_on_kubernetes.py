@@ -219,3 +219,24 @@ def test_status_keeps_every_field(api: Api, started_job: Body) -> None:
 
     assert code == 200, answer
     assert answer["status"] == status
+
+
+def test_scale_subresource_sets_the_size_of_a_role(api: Api) -> None:
+    """As kubectl scale does: also where the field was not there; bounds hold, in words."""
+    body = with_field(manifest("aitrainingjob-full"), f"{WORKER}.edlPolicy", "Manual")
+    body = with_field(body, "metadata.name", "scaled")
+    definition = definition_named("AITrainingJob")
+    code, answer = created(api, body, definition, "")
+    assert code == 201, answer
+    path = f"{collection(body, definition)}/scaled"
+    code, answer = api.call("PATCH", f"{path}/scale", {"spec": {"replicas": 6}}, MERGE)
+    assert code == 200, answer
+    assert api.call("GET", path)[1]["spec"]["scale"] == {"replicas": 6}
+    reported = {"replicas": 5, "selector": "a=b"}
+    api.call("PATCH", f"{path}/status", {"status": {"scale": reported}}, MERGE)
+    scale = api.call("GET", f"{path}/scale")[1]
+    assert (scale["spec"], scale["status"]) == ({"replicas": 6}, reported)
+    code, answer = api.call("PATCH", f"{path}/scale", {"spec": {"replicas": 99}}, MERGE)
+
+    assert code == 422
+    assert "within minReplicas and maxReplicas of its role" in answer["message"]

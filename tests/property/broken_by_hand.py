@@ -31,6 +31,9 @@ AI_TRAINING_JOB: list[Change] = [
         "spec.replicaSpecs",
         "shorter",
     ),
+    ("spec.after", ["full"], "spec.after", "remove"),
+    ("spec.managedBy", "nobody", "spec.managedBy", "for example"),
+    ("spec.scale", {"role": "Worker"}, "spec.scale", "edlPolicy: Manual"),
     (f"{WORKER}.template", REMOVED, f"{WORKER}.template", "add template"),
     (f"{WORKER}.template.spec", REMOVED, f"{WORKER}.template.spec", "add spec"),
     (

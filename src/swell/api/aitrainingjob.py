@@ -166,6 +166,20 @@ class ReplicaSpec(ApiStruct, frozen=True):
         return self.minimum if self.is_elastic else self.size
 
 
+class ScaleTarget(ApiStruct, frozen=True):
+    """The size of one role, where the scale subresource reads and writes it."""
+
+    role: str = ""
+    replicas: int | None = None
+
+
+class ScaleStatus(ApiStruct, frozen=True, omit_defaults=False):
+    """The present size of that role, and the labels of its pods, for the scale subresource."""
+
+    replicas: int = 0
+    selector: str = ""
+
+
 class AITrainingJobSpec(ApiStruct, frozen=True):
     """The spec of a job."""
 
@@ -188,7 +202,22 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     after: tuple[str, ...] = ()
     after_policy: AfterPolicy = AfterPolicy.FAIL
     network_topology: NetworkTopology | None = None
+    scale: ScaleTarget | None = None
     replica_specs: dict[str, ReplicaSpec] = {}
+
+    @property
+    def scaled_role(self) -> str | None:
+        """The role that `scale` is about, in lower case; None if there is none, or no `scale`."""
+        if self.scale is None:
+            return None
+        manual = [
+            name
+            for name, spec in self.replica_specs.items()
+            if spec.edl_policy is EdlPolicy.MANUAL and spec.is_elastic
+        ]
+        if self.scale.role:
+            return self.scale.role.lower()
+        return manual[0].lower() if len(manual) == 1 else None
 
     @property
     def retryable_exit_codes(self) -> frozenset[int]:
@@ -306,6 +335,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     creation_restarts: dict[str, int] = {}
     backoff: dict[str, int] = {}
     ending: Ending | None = None
+    scale: ScaleStatus | None = None
     suspension: Suspension | None = None
     dependencies: dict[str, str] = {}
     paused_at: str | None = None

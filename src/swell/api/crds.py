@@ -49,7 +49,7 @@ def crd(definition: Definition) -> Body:
                     "served": True,
                     "storage": version == definition.versions[-1],
                     "schema": {"openAPIV3Schema": _root(definition.schema())},
-                    "subresources": {"status": {}},
+                    "subresources": _subresources(definition),
                     "additionalPrinterColumns": [_column(column) for column in definition.columns],
                 }
                 for version in definition.versions
@@ -75,6 +75,18 @@ def main(arguments: list[str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for definition in DEFINITIONS:
         (directory / crd_file_name(definition)).write_text(crd_yaml(definition), encoding="utf-8")
+
+
+def _subresources(definition: Definition) -> Body:
+    scale = definition.scale
+    if scale is None:
+        return {"status": {}}
+    paths = {
+        "specReplicasPath": scale.spec_replicas,
+        "statusReplicasPath": scale.status_replicas,
+        "labelSelectorPath": scale.selector,
+    }
+    return {"status": {}, "scale": paths}
 
 
 def _root(schema: Schema) -> Body:

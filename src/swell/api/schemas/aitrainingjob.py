@@ -21,7 +21,7 @@ from swell.api.aitrainingjob import (
     RestartScope,
     RoleEndPolicy,
 )
-from swell.api.defaults import MAX_REPLICAS
+from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS
 from swell.api.schemas.model import (
     INT32_MAX,
     INT64_MAX,
@@ -87,6 +87,29 @@ NOT_AFTER_ITSELF = ValidationRule(
     "!has(self.spec.after) || !(self.metadata.name in self.spec.after)",
     "a job must not come after itself",
     ".spec.after",
+)
+_ROLE = "self.replicaSpecs[role]"
+_RESIZABLE = (
+    f"(has({_ROLE}.edlPolicy) && {_ROLE}.edlPolicy == '{EdlPolicy.MANUAL.value}'"
+    f" && {MIN_REPLICAS.in_cel(_ROLE)} < {MAX_REPLICAS.in_cel(_ROLE)})"
+)
+_SCALED = f"(has(self.scale.role) ? role == self.scale.role : {_RESIZABLE})"
+SCALED_ROLE = ValidationRule(
+    "!has(self.scale) || (has(self.scale.role)"
+    f" ? self.replicaSpecs.exists(role, role == self.scale.role && {_RESIZABLE})"
+    f" : self.replicaSpecs.exists_one(role, {_RESIZABLE}))",
+    "scale must name a role whose edlPolicy is Manual and whose minReplicas is below its"
+    " maxReplicas, unless there is only one",
+    ".scale",
+)
+# The numbers are in our own validation: a message with them would have to look for the role, whose
+# name may have any length here, and so cost more than servers allow.
+SCALE_WITHIN_BOUNDS = ValidationRule(
+    "!has(self.scale) || !has(self.scale.replicas) || self.replicaSpecs.all(role,"
+    f" !{_SCALED} || ({MIN_REPLICAS.in_cel(_ROLE)} <= self.scale.replicas"
+    f" && self.scale.replicas <= {MAX_REPLICAS.in_cel(_ROLE)}))",
+    "scale.replicas must be within minReplicas and maxReplicas of its role",
+    ".scale.replicas",
 )
 ROLE_NAMES = ValidationRule(
     f"self.all(role, size(role) <= {NAME_SIZE_MAX} && role.matches('^{ROLE_NAME.regex}$'))",
@@ -213,6 +236,20 @@ def spec() -> Schema:
                 example="3600",
             ),
             "managedBy": MANAGED_BY,
+            "scale": table(
+                {
+                    "role": text(
+                        "The role; by default the only elastic Manual one.",
+                        size_max=NAME_SIZE_MAX,
+                    ),
+                    "replicas": integer(
+                        "Its size, instead of the role's replicas.",
+                        minimum=1,
+                        maximum=REPLICAS_MAX,
+                    ),
+                },
+                description="What the scale subresource changes: kubectl scale, autoscalers.",
+            ),
             "deadline": moment("When it should be done; a later end is told, and stops nothing."),
             "after": listing(
                 text(pattern=DNS_LABEL_LETTER_FIRST, size_max=NAME_SIZE_MAX, example="prepare"),
@@ -233,7 +270,7 @@ def spec() -> Schema:
             "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
         },
         required=("replicaSpecs",),
-        rules=(MANAGER_STAYS,),
+        rules=(MANAGER_STAYS, SCALED_ROLE, SCALE_WITHIN_BOUNDS),
     )
 
 
@@ -330,6 +367,7 @@ def job_status() -> Schema:
             "creationRestarts": _COUNT_BY_ROLE,
             "backoff": _COUNT_BY_ROLE,
             "ending": _ENDING,
+            "scale": table({"replicas": _COUNT, "selector": text(size_max=512)}),
             "suspension": _SUSPENSION,
             "dependencies": mapping(text(), size_max=AFTER_MAX),
             "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),

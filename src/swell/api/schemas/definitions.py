@@ -23,6 +23,15 @@ class PrinterColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaleSubresource:
+    """The fields that the scale subresource of a kind reads and writes."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A kind with its names, its versions (the last one is stored) and its schema."""
 
@@ -34,6 +43,7 @@ class Definition:
     schema: Callable[[], Schema]
     columns: tuple[PrinterColumn, ...]
     namespaced: bool = True
+    scale: ScaleSubresource | None = None
 
     @property
     def name(self) -> str:
@@ -64,6 +74,9 @@ DEFINITIONS = (
             _AGE,
             PrinterColumn("REASON", ".status.reason", is_wide=True),
             *_TRAINING,
+        ),
+        scale=ScaleSubresource(
+            ".spec.scale.replicas", ".status.scale.replicas", ".status.scale.selector"
         ),
     ),
     Definition(

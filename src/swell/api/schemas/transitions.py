@@ -33,7 +33,8 @@ FROZEN_ROLE_FIELDS = (
 )
 CHANGEABLE = (
     "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit,"
-    " cleanPodPolicy, suspend, ttlSecondsAfterFinished, saveSeconds and deadline"
+    " cleanPodPolicy, suspend, ttlSecondsAfterFinished, saveSeconds, deadline"
+    " and scale"
 )
 
 FIELDS_FROZEN = f"once a job is under way only {CHANGEABLE} may change"

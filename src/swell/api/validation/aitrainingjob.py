@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swell.api.defaults import MAX_REPLICAS
+from swell.api.aitrainingjob import EdlPolicy
+from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS
 from swell.api.schemas.aitrainingjob import (
     MIN_WITHIN_MAX,
     MIN_WITHIN_REPLICAS,
@@ -15,6 +16,8 @@ from swell.api.schemas.aitrainingjob import (
     ROLE_NAME,
     ROLE_NOT_RESERVED,
     ROLES_DISTINCT,
+    SCALE_WITHIN_BOUNDS,
+    SCALED_ROLE,
 )
 from swell.api.schemas.shared import NAME_SIZE_MAX
 from swell.api.validation.access import at, fields, whole
@@ -35,6 +38,7 @@ def job_problems(body: object) -> Iterator[FieldProblem]:
     yield from _role_name_problems([name for name, _ in roles])
     yield from topology_problems(at(body, "spec", "networkTopology"), ("spec", "networkTopology"))
     yield from _after_problems(body)
+    yield from _scale_problems(at(body, "spec", "scale"), dict(roles))
     is_given = at(body, "spec", "networkTopology") is not None
     is_given = is_given or any(at(role, "networkTopology") is not None for _, role in roles)
     for name, role in roles:
@@ -51,6 +55,36 @@ def _after_problems(body: object) -> Iterator[FieldProblem]:
     own, after = at(body, "metadata", "name"), at(body, "spec", "after")
     if isinstance(after, list) and own in after:
         yield FieldProblem(("spec", "after"), NOT_AFTER_ITSELF.message, f"remove {show(own)}")
+
+
+def _scale_problems(scale: object, roles: dict[str, object]) -> Iterator[FieldProblem]:
+    if scale is None:
+        return
+    bounds = {name: _bounds(role) for name, role in roles.items() if _is_resizable(role)}
+    role = at(scale, "role")
+    scaled = [name for name in bounds if role is None or name == role]
+    if len(scaled) != 1:
+        hint = f"choose one of {', '.join(bounds)}" if bounds else "set edlPolicy: Manual in a role"
+        yield FieldProblem(("spec", "scale"), SCALED_ROLE.message, hint)
+        return
+    least, most = bounds[scaled[0]]
+    size = whole(at(scale, "replicas"))
+    if size is not None and not least <= size <= most:
+        message = f"{SCALE_WITHIN_BOUNDS.message}: {scaled[0]} may have {least} to {most}"
+        hint = f"choose {min(max(size, least), most)}, or change the bounds"
+        yield FieldProblem(("spec", "scale", "replicas"), message, hint)
+
+
+def _is_resizable(role: object) -> bool:
+    least, most = _bounds(role)
+    return at(role, "edlPolicy") == EdlPolicy.MANUAL.value and least < most
+
+
+def _bounds(role: object) -> tuple[int, int]:
+    def size_of(name: str) -> int | None:
+        return whole(at(role, name))
+
+    return MIN_REPLICAS.of_manifest(size_of), MAX_REPLICAS.of_manifest(size_of)
 
 
 def _role_name_problems(names: list[str]) -> Iterator[FieldProblem]:

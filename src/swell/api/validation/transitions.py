@@ -12,6 +12,7 @@ from itertools import islice
 from swell.api.aitrainingjob import AITrainingJobPhase, EdlPolicy
 from swell.api.schemas.aitrainingjob import replica_spec, spec
 from swell.api.schemas.model import Schema
+from swell.api.schemas.training import MANAGER_STAYS
 from swell.api.schemas.transitions import (
     FIELDS_FROZEN,
     FROZEN_JOB_FIELDS,
@@ -29,9 +30,17 @@ _DIFFERENCES_MAX = 3  # of one field; a template written anew differs in everyth
 
 def change_problems(old: object, new: object) -> list[FieldProblem]:
     """Returns every change from old to new that a job in the old one's phase does not allow."""
+    manager = [*_manager_change(old, new)]
     if at(old, "status", "phase") in (None, "") or _is_held(old):
-        return []
-    return [*_job_changes(old, new), *_role_changes(old, new)]
+        return manager
+    return [*manager, *_job_changes(old, new), *_role_changes(old, new)]
+
+
+def _manager_change(old: object, new: object) -> Iterator[FieldProblem]:
+    before, after = (at(body, "spec", "managedBy") for body in (old, new))
+    if not same(before, after):
+        message = f"{MANAGER_STAYS.message}; it was {_values(before, after)}"
+        yield FieldProblem(("spec", "managedBy"), message, f"undo the change, or {_NEW_JOB}")
 
 
 def _is_held(job: object) -> bool:

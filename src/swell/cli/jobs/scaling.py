@@ -58,12 +58,16 @@ def _resize(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, 
         return
     job = found.as_ai_training_job()
     specs: Body = {}
+    scaled: Body = {}
     for role, size in sizes.items():
-        specs[_role_in(job, role)] = {"replicas": size}
         _check_size(job.spec.replica_specs[_role_in(job, role)], role, size)
+        if role.lower() == job.spec.scaled_role:
+            scaled = {"scale": {"replicas": size}}  # it counts instead of the role's own field
+        else:
+            specs[_role_in(job, role)] = {"replicas": size}
     # The version makes the patch fail if the spec that was checked has changed since.
     version = {"resourceVersion": job.metadata.resource_version}
-    body: Body = {"metadata": version, "spec": {"replicaSpecs": specs}}
+    body: Body = {"metadata": version, "spec": {"replicaSpecs": specs, **scaled}}
     connection.client.send(calls.patch(AI_TRAINING_JOBS, found.key, merge_patch(body)))
 
 

@@ -15,9 +15,11 @@ from swell.api.aitrainingjob import (
     ReplicaSpec,
     ResizeAuthor,
     ScaleRecord,
+    ScaleStatus,
 )
 from swell.api.pod import PodPhase
 from swell.api.times import format_time
+from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, is_restarting
 
 # So many hosts fit into the members ConfigMap, whose size the API server limits.
@@ -26,7 +28,7 @@ JOB_PODS_MAX = 10_000
 
 def initial_targets(snapshot: AITrainingJobSnapshot) -> dict[str, int]:
     """The sizes a job starts with: `replicas` of each role, within its bounds."""
-    return {role: _clamped(spec) for role, spec in snapshot.roles.items()}
+    return {role: _asked(snapshot, role, spec) for role, spec in snapshot.roles.items()}
 
 
 def problem(snapshot: AITrainingJobSnapshot) -> str:
@@ -51,7 +53,7 @@ def with_targets(
     for role, spec in snapshot.roles.items():
         held = status.target_replicas.get(role)
         if held is None:
-            targets = {**status.target_replicas, role: _clamped(spec)}
+            targets = {**status.target_replicas, role: _asked(snapshot, role, spec)}
             status = replace(status, target_replicas=targets)
         elif members and role in members and _is_frozen(snapshot, status, role):
             reason = "a pod of the role has succeeded"
@@ -60,16 +62,15 @@ def with_targets(
             )
         elif spec.edl_policy is not EdlPolicy.AUTO:
             reason = "replicas changed"
-            status = resized(
-                status, role, _clamped(spec), by=ResizeAuthor.USER, reason=reason, now=now
-            )
+            asked = _asked(snapshot, role, spec)
+            status = resized(status, role, asked, by=ResizeAuthor.USER, reason=reason, now=now)
         else:
             reason = "the target was outside of minReplicas and maxReplicas"
             bounded = min(JOB_PODS_MAX, max(spec.minimum, min(held, spec.maximum)))
             status = resized(
                 status, role, bounded, by=ResizeAuthor.OPERATOR, reason=reason, now=now
             )
-    return status
+    return replace(status, scale=_scale(snapshot, status))
 
 
 def resized(
@@ -103,5 +104,19 @@ def _is_frozen(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, rol
     )
 
 
-def _clamped(spec: ReplicaSpec) -> int:
-    return min(JOB_PODS_MAX, max(spec.minimum, min(spec.size, spec.maximum)))
+def _scale(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> ScaleStatus | None:
+    """The answer of the scale subresource: the role's target, and its pods' labels."""
+    role = snapshot.job.spec.scaled_role
+    if role is None:
+        return None
+    job = snapshot.job.metadata.name
+    selector = f"{labels.TRAINING_JOB_NAME}={job},{labels.REPLICA_NAME}={role}"
+    return ScaleStatus(replicas=status.target_replicas.get(role, 0), selector=selector)
+
+
+def _asked(snapshot: AITrainingJobSnapshot, role: str, spec: ReplicaSpec) -> int:
+    """The size that the spec asks for: by `scale` if that is about the role, else `replicas`."""
+    job = snapshot.job.spec
+    size = job.scale.replicas if job.scale is not None and job.scaled_role == role else None
+    wanted = spec.size if size is None else size
+    return min(JOB_PODS_MAX, max(spec.minimum, min(wanted, spec.maximum)))

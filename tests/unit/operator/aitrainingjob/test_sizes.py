@@ -195,3 +195,22 @@ def test_members_that_vanish_make_a_new_epoch() -> None:
     assert created(scene.look(), "configmaps") == ["fit-members"]
     assert scene.settle().status.epoch == 2
     assert scene.look().actions == ()
+
+
+def test_scale_is_the_source_of_its_role() -> None:
+    """`scale.replicas` counts instead of the role's own field, and the answer is in the status."""
+    sizes = {"minReplicas": 1, "maxReplicas": 5, "edlPolicy": "Manual"}
+    roles = {"ps": a_role(replicas=1), "Trainer": a_role(replicas=2, **sizes)}
+    scene = Scene(a_job(roles)).running()
+    assert scene.status.scale is None
+    scene.edit(scale={"replicas": 4}).settle()
+
+    assert scene.status.target_replicas == {"ps": 1, "trainer": 4}
+    assert scene.status.scale is not None
+    assert scene.status.scale.replicas == 4
+    assert scene.status.scale.selector == "TrainingJobName=fit,TrainingJobReplicaName=trainer"
+    labels = scene.pods["fit-trainer-3"].metadata.labels
+    assert (
+        ",".join(f"{name}={labels[name]}" for name in ("TrainingJobName", "TrainingJobReplicaName"))
+        == "TrainingJobName=fit,TrainingJobReplicaName=trainer"
+    )

@@ -13,6 +13,7 @@ from swell.cluster.embedded.verbs.core import ServerCore
 from swell.cluster.embedded.verbs.requests import RequestContext, ScaleShape, read_shape
 from swell.cluster.embedded.verbs.writing import WriteVerbs
 from swell.runtime.cluster import Patch
+from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import invalid
 
 
@@ -34,7 +35,10 @@ class ScaleVerbs:
         return self._set(kind, key, scale, request)
 
     def patch(self, kind: ServedKind, key: Key, patch: Patch, request: RequestContext) -> Stored:
-        scale = apply_patch(kind, self.get(kind, key).copy(), patch)
+        held = self._core.as_served(kind, self._core.require(kind, key))
+        scale = apply_patch(kind, _scale_of(kind, held, missing=_MISSING).copy(), patch)
+        if _replicas(scale) == _MISSING:
+            raise _empty(kind)
         _check_scale(scale, key, "patch", request)
         if _uid(scale) not in {"", self._core.require(kind, key).uid}:
             raise refusals.subresource_conflict(kind, "scale", key.name, "the UID differs")
@@ -52,6 +56,10 @@ class ScaleVerbs:
         _put(body, _paths(kind).spec_replicas, replicas)
         write = self._writes.decide_update(kind, key, body, request)
         return _scale_of(kind, self._writes.commit(write).stored)
+
+
+# The number that a real server patches where a custom resource does not have the field yet.
+_MISSING = -(2**31)
 
 
 def _check_scale(scale: Body, key: Key, verb: str, request: RequestContext) -> None:
@@ -72,7 +80,11 @@ def _replicas(scale: Body) -> int:
     return int((scale.get("spec") or {}).get("replicas") or 0)
 
 
-def _scale_of(kind: ServedKind, stored: Stored) -> Stored:
+def _empty(kind: ServedKind) -> ClusterError:
+    return bad_request(f"the spec replicas field {_paths(kind).spec_replicas!r} cannot be empty")
+
+
+def _scale_of(kind: ServedKind, stored: Stored, missing: int | None = None) -> Stored:
     paths, body = _paths(kind), stored.body
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: Body = {"replicas": _find(body, paths.status_replicas) or 0}
@@ -82,7 +94,9 @@ def _scale_of(kind: ServedKind, stored: Stored) -> Stored:
     replicas = _find(body, paths.spec_replicas)
     # Built-in kinds have a default, so only a custom resource can lack the field.
     if replicas is None and kind.custom:
-        raise bad_request(f"the spec replicas field {paths.spec_replicas!r} cannot be empty")
+        if missing is None:
+            raise _empty(kind)
+        replicas = missing
     scale: Body = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
