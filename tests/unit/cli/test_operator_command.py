@@ -20,7 +20,7 @@ FLAGS = (
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
     "--gpu-fault-conditions", "--gpu-fault-taints",
     "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
-    "--creating-restart-limit", "--node-avoid-period",
+    "--creating-restart-limit", "--node-avoid-period", "--save-seconds-max",
     "--gang", "--no-gang", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
@@ -106,10 +106,12 @@ def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
 def test_limits_of_ai_training_jobs_reach_them(started: list[Started]) -> None:
     """A number and a time; without the number there is no limit."""
     flags = ["--creating-restart-limit", "3", "--node-avoid-period", "10m"]
+    flags += ["--save-seconds-max", "2m"]
     assert run(["operator", *flags]) == 0
     settings = started[-1][1].jobs
 
     assert (settings.creating_restart_limit, settings.node_avoid_s) == (3, 600.0)
+    assert settings.save_seconds_max == 120.0
 
 
 @pytest.mark.parametrize("limit", [-1, -100])

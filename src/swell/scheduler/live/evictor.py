@@ -194,7 +194,7 @@ class Evictor:
         meta, informers = pod.metadata, self._cache.informers
         # A gang that was never complete has nothing to save.
         save_s = save_seconds(pod, informers.jobs.get) if why.reason == PREEMPTED else None
-        if save_s is None or EVICTION_ANNOTATION in meta.annotations:
+        if not save_s or EVICTION_ANNOTATION in meta.annotations:
             return True
         deadline = self._clock.now() + min(save_s, self._save_s_max)
         note = EvictionRecord(meta.uid, why.preemptor or why.message, format_time(deadline))

@@ -27,6 +27,7 @@ from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.saving import save_seconds
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.shrinker import Shrink, Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
@@ -98,7 +99,7 @@ class SchedulerLoop:
         self._random = random
         self._mark_queue_dirty = mark_queue_dirty
         self._meter = meter
-        self._nominations = Nominations(self._snapshot, settings.nomination_slack_s)
+        self._nominations = Nominations(self._snapshot, settings.nomination_slack_s, self._save_s)
         self._admissions = Admissions(self._snapshot, settings.inqueue_timeout_s)
         # The reason last written on the pods of each job, and when.
         self._reported: dict[str, tuple[tuple[Uid, WaitReason], float]] = {}
@@ -106,6 +107,10 @@ class SchedulerLoop:
         self._n_gone = 0
         self._n_arrived = 0
         self.n_cycles = 0
+
+    def _save_s(self, task: Task) -> float:
+        asked = save_seconds(task.pod, self._cache.informers.jobs.get) or 0
+        return min(asked, self._settings.save_seconds_max)
 
     async def run(self) -> None:
         """Run cycles until cancelled. The first one runs when the cache is filled."""

@@ -1,14 +1,14 @@
 """How long nominated room is kept, and how long a group may stay admitted without a place.
 
-A nomination ends when its pods are bound, or some time after the longest grace period of the
-victims that it waits for. An admitted group that finds no place in time becomes Pending again, and
-backs off before it may be admitted once more. Only times are kept here, those of the monotonic
-clock.
+A nomination ends when its pods are bound, or some time after the victims that it waits for have
+had their time to save and to end. An admitted group that finds no place in time becomes Pending
+again, and backs off before it may be admitted once more. Only times are kept here, those of the
+monotonic clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from swell.api.backoff import Backoff
@@ -36,9 +36,15 @@ def grace_s(task: Task) -> float:
 class Nominations:
     """The time until which each job's nominated room is kept."""
 
-    def __init__(self, snapshot: SchedulerSnapshot, slack_s: float) -> None:
+    def __init__(
+        self,
+        snapshot: SchedulerSnapshot,
+        slack_s: float,
+        save_s: Callable[[Task], float] = lambda _: 0.0,
+    ) -> None:
         self._snapshot = snapshot
         self._slack_s = slack_s
+        self._save_s = save_s  # how long a victim may take to save before it is deleted
         self._until: dict[str, float] = {}
 
     def observe(self, waiting: Iterable[Task], now: float) -> None:
@@ -68,7 +74,7 @@ class Nominations:
         if node == NOWHERE:
             return 0.0
         leaving = (
-            grace_s(task)
+            grace_s(task) + self._save_s(task)
             for task in self._snapshot.nodes.tasks[node].values()
             if task.status is TaskStatus.RELEASING
         )

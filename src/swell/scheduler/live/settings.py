@@ -42,9 +42,8 @@ class SchedulerSettings:
     bind_window_s: float = 30.0
     # A victim that may save first is deleted after this long, whatever its job says.
     save_seconds_max: float = 120.0
-    # A nomination lasts this much longer than the longest grace period of its victims: as long as
-    # they may save, and a minute.
-    nomination_slack_s: float = 190.0
+    # A nomination lasts this much longer than its victims may take to save and to end.
+    nomination_slack_s: float = 60.0
     # How long a victim may not take its room back from its preemptor.
     cooldown_s: float = 300.0
 

@@ -1,0 +1,133 @@
+"""Victims that save are left to the operator, and deleted here if it does not come."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from swell.api.injection import EVICTION_ANNOTATION
+from swell.api.kinds import AI_TRAINING_JOBS, PODS
+from swell.api.meta import Body, Key
+from swell.api.times import format_time
+from swell.runtime.cluster import merge_patch
+from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+
+JOB = Key(NAMESPACE, "low")
+
+
+async def full_of_training(stage: Stage, *, saves: bool, **spec: object) -> str:
+    """One node, taken by the gang of a job that trains; a more important gang comes."""
+    await stage.nodes(1)
+    await stage.priority("high", 10)
+    container = {"name": "aitj-c", "image": "i"}
+    role = {"replicas": 4, "template": {"spec": {"containers": [container]}}}
+    body: Body = {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": JOB.name, "namespace": NAMESPACE},
+        "spec": {"replicaSpecs": {"worker": role}, **spec},
+    }
+    job = await stage.user.create(AI_TRAINING_JOBS.untyped(), body)
+    told = {"reportedAt": "2026-01-01T00:00:00Z", "saves": saves}
+    status = merge_patch({"status": {"phase": "Running", "training": told}})
+    await stage.user.patch(AI_TRAINING_JOBS.untyped().status, JOB, status)
+    stage.start()
+    await stage.sleep(2)
+    await stage.gang("low", 4)
+    owner = {
+        "apiVersion": body["apiVersion"],
+        "kind": body["kind"],
+        "name": JOB.name,
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }
+    for number in range(4):
+        change = merge_patch({"metadata": {"ownerReferences": [owner]}})
+        await stage.user.patch(PODS.untyped(), Key(NAMESPACE, f"low-{number}"), change)
+    await stage.sleep(2)
+    await stage.run_pods()
+    await stage.gang("high", 2, priorityClassName="high")
+    await stage.sleep(2)
+    return format_time(stage.clock.now())
+
+
+async def leaving(stage: Stage) -> list[str]:
+    return [p.metadata.name for p in await stage.pods() if p.metadata.deletion_timestamp]
+
+
+async def record_of(stage: Stage, name: str) -> Body:
+    pod = await stage.read_pod(name)
+    assert pod is not None
+    text = pod.metadata.annotations.get(EVICTION_ANNOTATION, "{}")
+    found: Body = json.loads(text)
+    assert not found or found["uid"] == pod.metadata.uid
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "saves", "wait_s"), [({}, True, 30), ({"saveSeconds": 5}, False, 5)]
+)
+def test_victims_that_save_have_time(spec: dict[str, object], saves: bool, wait_s: int) -> None:
+    """The record says for whom and until when; 10 s after that the pods are deleted."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_training(stage, saves=saves, **spec)
+        for number in range(4):
+            assert (await record_of(stage, f"low-{number}"))["for"] == "ns/high"
+        assert await leaving(stage) == []
+        await stage.sleep(wait_s + 5)
+        assert await leaving(stage) == []
+        await stage.sleep(10)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+def test_deadline_outlives_the_scheduler() -> None:
+    """The next process goes on from the record, and neither begins the time anew nor ends it."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_training(stage, saves=True)
+        record = await record_of(stage, "low-0")
+        await stage.sleep(20)
+        await stage.kill()
+        stage.start()
+        await stage.sleep(5)
+        assert await leaving(stage) == []
+        assert await record_of(stage, "low-0") == record
+        await stage.sleep(20)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+def test_room_is_kept_while_victims_save() -> None:
+    """The preemptor is nominated all the time, and gets the room when the operator is done."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_training(stage, saves=True)
+        waiting = await stage.read_pod("high-0")
+        assert waiting is not None
+        assert waiting.status.nominated_node_name == "node-0"
+        for number in range(4):
+            await stage.remove(f"low-{number}")
+        await stage.sleep(2)
+
+        assert sorted(await stage.where()) == ["high-0", "high-1"]
+
+    on_stage(play)
+
+
+@pytest.mark.parametrize("spec", [{}, {"saveSeconds": 0}])
+def test_others_go_at_once(spec: dict[str, object]) -> None:
+    """A program that does not save has nothing to wait for."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_training(stage, saves=False, **spec)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
