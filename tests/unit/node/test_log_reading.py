@@ -35,8 +35,8 @@ from tests.raw_reads import read_raw
 
 LOG = "/api/v1/namespaces/default/pods/p/log"
 SEGMENTS_BYTES = 5 * output.LOG_BYTES_MAX
-# Printed, it is some milliseconds. The tests share the machine with others: here the bound only tells
-# a log that is read on the loop, which takes ten seconds and more.
+# Printed, it is some milliseconds. The tests share the machine with others: here the bound only
+# tells a log that is read on the loop, which takes ten seconds and more.
 DELAY_S_MAX = 3.0
 GROWTH_BYTES_MAX = 24 << 20
 STALL_S = 0.5

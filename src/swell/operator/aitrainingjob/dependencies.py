@@ -11,22 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, AITrainingJobStatus
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
-from swell.api.meta import Key, ObjectMeta
-from swell.runtime.cache import CacheIndex
 
 # States of a dependency beside the final phases.
 WAITING, GONE = "Waiting", "Gone"
-
-
-def _awaited(meta: ObjectMeta, job: AITrainingJob | None) -> Iterable[Key]:
-    names = job.spec.after if job is not None else ()
-    return tuple(Key(meta.namespace, name) for name in names)
-
-
-# Jobs by those that they come after.
-AFTER: CacheIndex[AITrainingJob] = CacheIndex("after", _awaited)
 
 
 def with_dependencies(

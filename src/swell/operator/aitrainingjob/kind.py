@@ -37,7 +37,6 @@ from swell.api.validation import validate
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed, plan_deletion
 from swell.operator.aitrainingjob.decide import decide
-from swell.operator.aitrainingjob.dependencies import AFTER
 from swell.operator.aitrainingjob.metrics import JobMetrics
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import (
@@ -58,6 +57,7 @@ from swell.operator.framework.malformed import MalformedRules
 from swell.operator.framework.orphans import OrphanRules
 from swell.operator.framework.reports import ReportSource, ReportTarget
 from swell.operator.framework.training import REPORT_TOKEN, asked_port
+from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import Selection
 from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
 from swell.runtime.reflector import InformerOptions
@@ -75,6 +75,15 @@ ORPHANS = OrphanRules(
     label=OURS,
     pod_owners=(AI_TRAINING_JOBS,),
 )
+
+
+def _awaited(meta: ObjectMeta, job: AITrainingJob | None) -> Iterable[Key]:
+    names = job.spec.after if job is not None else ()
+    return tuple(Key(meta.namespace, name) for name in names)
+
+
+# Jobs by those that they come after.
+AFTER: CacheIndex[AITrainingJob] = CacheIndex("after", _awaited)
 
 
 def ai_training_job_kind(

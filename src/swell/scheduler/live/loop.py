@@ -272,8 +272,8 @@ class SchedulerLoop:
             self._start_cooldown(eviction.task.job, eviction.preemptor, now)
         for (action, preemptor), tasks in by_cause.items():
             text = f"{action} for {preemptor}" if preemptor else action
-            cause = EvictionCause(PREEMPTED, text, preemptor)
-            self._actuators.evictor.evict(tasks, cause, _leaving(tasks))
+            why = EvictionCause(PREEMPTED, text, preemptor)
+            self._actuators.evictor.evict(tasks, why, _leaving(tasks))
         self._shrink(plan, now)
         self._actuators.hyper_nodes.follow_tree()
         self._nominations.observe(plan.pipelined, now)

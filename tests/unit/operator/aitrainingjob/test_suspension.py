@@ -102,8 +102,8 @@ def test_job_may_be_suspended_from_its_beginning() -> None:
     """It has no pods, no group and no start, until it is resumed."""
     scene = Scene(a_job(suspend=True)).settle()
     assert (scene.pods, scene.group, scene.status.start_time) == ({}, None, None)
-    assert scene.status.phase is AITrainingJobPhase.PENDING
-    scene.after(30).edit(suspend=False).running()
+    assert scene.status.phase == AITrainingJobPhase.PENDING
+    scene = scene.after(30).edit(suspend=False).running()
 
     assert scene.status.start_time == format_time(START + 30)
     assert scene.status.phase is AITrainingJobPhase.RUNNING
@@ -166,9 +166,9 @@ def test_restart_under_way_is_done_with() -> None:
     """The counts stay; the record of the restart goes, since all pods do."""
     role = a_role(replicas=2, restartPolicy="Always")
     scene = Scene(a_job({"trainer": role})).running().fails(T0).settle()
-    assert scene.status.restart is not None
+    assert scene.status.restart
     suspended(scene)
-    assert scene.status.restart is None
+    assert not scene.status.restart
     scene.edit(suspend=False).running()
 
     assert scene.status.restart_counts == {"trainer": 1}
