@@ -202,7 +202,7 @@ def test_scale_is_the_source_of_its_role() -> None:
     sizes = {"minReplicas": 1, "maxReplicas": 5, "edlPolicy": "Manual"}
     roles = {"ps": a_role(replicas=1), "Trainer": a_role(replicas=2, **sizes)}
     scene = Scene(a_job(roles)).running()
-    assert scene.status.scale is None
+    assert not scene.status.scale
     scene.edit(scale={"replicas": 4}).settle()
 
     assert scene.status.target_replicas == {"ps": 1, "trainer": 4}
