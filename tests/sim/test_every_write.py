@@ -20,6 +20,7 @@ LONG = [
     for one in (
         ("operator", "creation", ""),
         ("operator", "suspend", "operator-0 patch aitrainingjobs"),
+        ("operator", "fields", "operator-0"),
         ("trainingjob", "scale", ""),
         ("trainingjob", "delete", ""),
         ("scheduler", "oust", "scheduler"),

@@ -18,6 +18,7 @@ from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import format_time
+from swell.operator.framework.managers import is_foreign
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import ClusterError
 from swell.sim.actors import nemesis as common
@@ -274,7 +275,9 @@ class _Acts:
         jobs = [
             job
             for job in jobs_in(self._world)
-            if job.status.phase not in FINAL_PHASES and not job.metadata.deletion_timestamp
+            if job.status.phase not in FINAL_PHASES
+            and not job.metadata.deletion_timestamp
+            and not is_foreign(job.spec.managed_by)
         ]
         return jobs[int(fault.amount * 997) % len(jobs)] if jobs else None
 

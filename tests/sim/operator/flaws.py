@@ -20,6 +20,7 @@ from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
 from swell.operator.aitrainingjob import (
     children,
+    cleanup,
     decide,
     departures,
     recovery,
@@ -370,6 +371,12 @@ def _keeps_the_group(
     return suspension_release(replace(seen, group=None), status, now)
 
 
+def _minds_everybody(operator: Operator) -> None:
+    """Jobs of other managers are taken for ours."""
+    part: Any = operator
+    part._kind = replace(part._kind, manager_of=lambda _: "")
+
+
 PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
@@ -404,6 +411,8 @@ PLANTED: Mapping[str, Flaw] = {
     ),
     "operator asks without a reason": _inside(children, "_leaving", _asks_everybody),
     "operator waits for ever": _inside(departures, "release_deadline", _no_deadline),
+    "operator deletes jobs before their time": _inside(cleanup, "has_passed", lambda *_: True),
+    "operator minds the jobs of others": _minds_everybody,
     "operator keeps the group of suspended jobs": _inside(
         suspension, "release_actions", _keeps_the_group
     ),

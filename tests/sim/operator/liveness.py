@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, CleanPodPolicy
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.aitrainingjob.endings import ASKED_FOR
+from swell.operator.framework.managers import is_foreign
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import ENDED, owned, owner_of, pods_in
 from swell.sim.world import SimulatedWorld
@@ -62,6 +63,8 @@ class Tidied:
         pods = pods_in(self.world)
         for job in jobs_in(self.world):
             uid = job.metadata.uid
+            if is_foreign(job.spec.managed_by):
+                continue
             if job.status.observed_generation != job.metadata.generation:
                 yield f"{job.metadata.key} is behind its spec"
             for resource in (CONFIG_MAPS, POD_GROUPS):
@@ -88,7 +91,7 @@ class SuspendedRest:
 
     def missing(self) -> Iterator[str]:
         for job in jobs_in(self.world):
-            if not job.wants_suspension or is_over(job):
+            if not job.wants_suspension or is_over(job) or is_foreign(job.spec.managed_by):
                 continue
             if job.status.suspension is None:
                 yield f"{job.metadata.key} is not suspended"

@@ -7,6 +7,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob import labels
+from swell.operator.framework.managers import is_foreign
 from swell.sim.observation import all_of, one_of, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.rules import ObservedJob
@@ -26,6 +27,7 @@ def seen_jobs(world: SimulatedWorld) -> list[ObservedJob]:
     return [
         ObservedJob(job.metadata, job.status.phase.value, is_over(job) or is_at_rest(job))
         for job in jobs_in(world)
+        if not is_foreign(job.spec.managed_by)
     ]
 
 

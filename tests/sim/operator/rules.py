@@ -32,6 +32,7 @@ from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.departure_rules import SavedBeforeDeleted, was_asked
+from tests.sim.operator.field_rules import ExpiredJobsOnly, ForeignUntouched
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.operator.training_rules import (
@@ -72,6 +73,8 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         HoldersStay(world, history),
         SavedBeforeDeleted(world, history),
         AskedForReason(world, history),
+        ExpiredJobsOnly(world),
+        ForeignUntouched(world),
     ]
 
 

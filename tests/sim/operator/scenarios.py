@@ -268,6 +268,25 @@ async def suspend(world: SimulatedWorld) -> None:
     await user.edit("cat", {"suspend": False})
 
 
+async def fields(world: SimulatedWorld) -> None:
+    """Jobs that expire, come after others, have deadlines, or belong to another manager."""
+    user = await arrive(world)
+    role = a_role(replicas=2)
+    after = {"after": ["ant", "bee"]}
+    await user.submit("cat", {"trainer": role}, **after)
+    ttl = world.chance.integer(0, 40, "ttl")
+    await user.submit("ant", {"trainer": role}, ttlSecondsAfterFinished=ttl)
+    await user.submit("bee", {"trainer": role}, deadline="2026-01-01T00:00:20Z")
+    await user.submit("dog", {"trainer": role}, managedBy="example.com/other")
+    failing = a_role(Pods(fails=1), replicas=2)
+    await user.submit("eel", {"trainer": failing}, ttlSecondsAfterFinished=0)
+    await user.submit("fox", {"trainer": role}, after=["eel"])
+    await user.submit("gnu", {"trainer": role}, after=["eel"], afterPolicy="Wait")
+    await user.wait("gnu", up_to_s=60)
+    await user.annotate("gnu", "Preempted", "waited long enough")
+    await user.edit("dog", {"suspend": True})
+
+
 SCENARIOS = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=8000)
     for play in (
@@ -283,5 +302,6 @@ SCENARIOS = tuple(
         creation,
         train,
         suspend,
+        fields,
     )
 )
