@@ -113,7 +113,7 @@ class RestartScope(Enum):
 
 
 class AfterPolicy(Enum):
-    """What becomes of a job when one that it comes after fails or goes."""
+    """The fate of a job when one that it comes after fails or goes."""
 
     FAIL = "Fail"
     WAIT = "Wait"

@@ -192,3 +192,11 @@ def test_flags_outweigh_the_environment_of_the_caller() -> None:
     assert variables_of(job) == {"VIRTUAL_ENV": "/venv", "PATH": "/mine"}
     assert container_of(job)["workingDir"] == "/data"
     assert variables_of(clean) == {}
+
+
+def test_job_may_come_after_others() -> None:
+    """As with `swell run --after prepare --after fetch`; a name that is given twice counts once."""
+    job = made(CommandOptions(after=["prepare", "fetch", "prepare"]))
+
+    assert job["spec"]["after"] == ["prepare", "fetch"]
+    assert "after" not in made(CommandOptions())["spec"]

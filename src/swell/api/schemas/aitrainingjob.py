@@ -227,51 +227,58 @@ def spec() -> Schema:
             "reporting": boolean(
                 "Whether the programs train together by Swell's library or launcher, and report."
             ),
-            "suspend": boolean(
-                "Whether the job gives back all its pods and waits; false lets it queue anew."
-            ),
-            "ttlSecondsAfterFinished": integer(
-                "Seconds after its end at which the job is deleted; without it, never.",
-                maximum=INT32_MAX,
-                example="3600",
-            ),
-            "managedBy": MANAGED_BY,
-            "scale": table(
-                {
-                    "role": text(
-                        "The role; by default the only elastic Manual one.",
-                        size_max=NAME_SIZE_MAX,
-                    ),
-                    "replicas": integer(
-                        "Its size, instead of the role's replicas.",
-                        minimum=1,
-                        maximum=REPLICAS_MAX,
-                    ),
-                },
-                description="What the scale subresource changes: kubectl scale, autoscalers.",
-            ),
-            "deadline": moment("When it should be done; a later end is told, and stops nothing."),
-            "after": listing(
-                text(pattern=DNS_LABEL_LETTER_FIRST, size_max=NAME_SIZE_MAX, example="prepare"),
-                size_max=AFTER_MAX,
-                description="Jobs of the namespace that must have succeeded before this one.",
-            ),
-            "afterPolicy": choice(
-                AfterPolicy,
-                "What becomes of the job when one of these fails or goes.",
-                default=_UNSET.after_policy,
-            ),
-            "saveSeconds": integer(
-                "Seconds that the program may take to save before a pod that could stay goes.",
-                maximum=INT32_MAX,
-                example="60",
-            ),
+            **_life(),
             "networkTopology": NETWORK_TOPOLOGY,
             "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
         },
         required=("replicaSpecs",),
         rules=(MANAGER_STAYS, SCALED_ROLE, SCALE_WITHIN_BOUNDS),
     )
+
+
+def _life() -> dict[str, Schema]:
+    """The fields about when a job begins, pauses, saves, ends and goes, and who looks after it."""
+    return {
+        "suspend": boolean(
+            "Whether the job gives back all its pods and waits; false lets it queue anew."
+        ),
+        "ttlSecondsAfterFinished": integer(
+            "Seconds after its end at which the job is deleted; without it, never.",
+            maximum=INT32_MAX,
+            example="3600",
+        ),
+        "managedBy": MANAGED_BY,
+        "scale": table(
+            {
+                "role": text(
+                    "The role; by default the only elastic Manual one.",
+                    size_max=NAME_SIZE_MAX,
+                ),
+                "replicas": integer(
+                    "Its size, instead of the role's replicas.",
+                    minimum=1,
+                    maximum=REPLICAS_MAX,
+                ),
+            },
+            description="What the scale subresource changes: kubectl scale, autoscalers.",
+        ),
+        "deadline": moment("When it should be done; a later end is told, and stops nothing."),
+        "after": listing(
+            text(pattern=DNS_LABEL_LETTER_FIRST, size_max=NAME_SIZE_MAX, example="prepare"),
+            size_max=AFTER_MAX,
+            description="Jobs of the namespace that must have succeeded before this one.",
+        ),
+        "afterPolicy": choice(
+            AfterPolicy,
+            "What becomes of the job when one of these fails or goes.",
+            default=_UNSET.after_policy,
+        ),
+        "saveSeconds": integer(
+            "Seconds that the program may take to save before a pod that could stay goes.",
+            maximum=INT32_MAX,
+            example="60",
+        ),
+    }
 
 
 def ai_training_job() -> Schema:

@@ -59,7 +59,9 @@ def places_of(schema: Schema) -> Places:
     """Returns the object each field of the spec belongs to; fields of several are left out."""
     found: dict[str, set[str]] = {}
     for name, place in _walk(schema.properties["spec"], "spec"):
-        found.setdefault(name, set()).add(place)
+        # Users who write a size in the wrong place mean that of a role.
+        if place != "spec.scale":
+            found.setdefault(name, set()).add(place)
     return {name: min(places) for name, places in found.items() if len(places) == 1}
 
 

@@ -6,8 +6,9 @@ the budget allows it, and which other pods restart with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
@@ -29,6 +30,7 @@ from swell.operator.aitrainingjob.snapshot import (
     missing,
 )
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.recovery import sound_time
 
 # The kubelet's reasons for a waiting container that will not start by itself.
 CREATION_FAILURES = frozenset(
@@ -74,14 +76,28 @@ class Cause:
     message: str
     wants_restart: bool
     node: str = ""
+    at: float = math.inf  # when the first container of a failed pod ended, by its node's clock
 
 
 def find_causes(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> tuple[Cause, ...]:
-    """Everything that is wrong now, ordered by kind, role and index. At most one for a replica."""
+    """Everything that is wrong now, the gravest kind first. At most one for a replica.
+
+    Of pods that have failed the first to end comes first: in a gang one failure brings down the
+    others, and the cause is what users look for. Nodes' clocks tell whole seconds.
+    """
     found = [*_of_pods(snapshot, status, now), *_of_missing(snapshot, status)]
-    return tuple(sorted(found, key=lambda cause: (cause.kind, cause.role, cause.index)))
+    return tuple(sorted(found, key=lambda one: (one.kind, one.at, one.role, one.index)))
+
+
+def with_followers(first: Cause, causes: Iterable[Cause]) -> str:
+    """The message of a cause, with how many pods have failed after it."""
+    later = [one for one in causes if one.kind is first.kind and one.at > first.at]
+    if first.kind is not CauseKind.FAILED or not later:
+        return first.message
+    pods = "1 pod" if len(later) == 1 else f"{len(later)} pods"
+    return f"{first.message}; {pods} followed"
 
 
 def creation_failure(replica: Replica) -> str:
@@ -149,7 +165,15 @@ def _failure(replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapsho
         policy in _RESTART_ON_CODE and _is_retryable(replica, codes)
     )
     message = f"pod {replica.name} on node {replica.pod.spec.node_name} failed: {_why(replica)}"
-    return _cause(CauseKind.FAILED, replica, JobReason.POD_FAILED, message, restart)
+    cause = _cause(CauseKind.FAILED, replica, JobReason.POD_FAILED, message, restart)
+    return replace(cause, at=_failed_at(replica))
+
+
+def _failed_at(replica: Replica) -> float:
+    """When the first container of a pod failed; after all others if its node does not tell."""
+    ends = [one.state.terminated for one in _statuses(replica)]
+    times = [sound_time(end.finished_at) for end in ends if end is not None and end.exit_code]
+    return min((parse_time(text) for text in times if text), default=math.inf)
 
 
 def _creation(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> Cause | None:

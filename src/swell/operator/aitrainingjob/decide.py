@@ -8,6 +8,8 @@ actions that carry it out: an operator that dies in between finishes them from t
 
 from __future__ import annotations
 
+import dataclasses
+
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import FINAL_PHASES, AfterPolicy, AITrainingJobStatus, Ending
@@ -29,6 +31,7 @@ from swell.operator.aitrainingjob.causes import (
     creation_failure,
     find_causes,
     will_be_lost_at,
+    with_followers,
 )
 from swell.operator.aitrainingjob.children import child_steps, must_be_certain
 from swell.operator.aitrainingjob.departures import next_deadline
@@ -103,7 +106,9 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
         return _continue_suspension(snapshot, suspension.begun(snapshot, status, now), now)
     begun: Cause | None = None
     if restarts.may_begin(causes.curable, snapshot, status):
-        begun = causes.curable[0]
+        first = causes.curable[0]
+        every = (*causes.curable, *causes.final)
+        begun = dataclasses.replace(first, message=with_followers(first, every))
         status = restarts.begin(causes.curable, snapshot, status, now)
     elif status.restart and restarts.is_done(snapshot, status, active(snapshot, status)):
         status = replace(status, restart=None)

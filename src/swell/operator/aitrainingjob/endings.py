@@ -205,7 +205,11 @@ def _blame(final: Iterable[Cause]) -> _End:
     first = causes[0]
     phase = Phase.NODE_FAIL if first.kind is CauseKind.NODE else Phase.FAILED
     reason = first.reason if first.kind is CauseKind.NODE else JobReason.ROLES_FAILED
-    shown = "; ".join(cause.message for cause in causes[:_CAUSES_SHOWN_MAX])
+    # The first is the cause; pods that failed after it may have followed it.
+    shown = "; ".join(
+        f"followed by {cause.message}" if cause.at > first.at else cause.message
+        for cause in causes[:_CAUSES_SHOWN_MAX]
+    )
     n_more = len(causes) - _CAUSES_SHOWN_MAX
     more = f"; and {n_more} more" if n_more > 0 else ""
     return phase, reason, shown + more

@@ -439,3 +439,28 @@ def test_pod_of_a_namesake_is_not_ours() -> None:
 
     assert scene.look().actions == ()
     assert "fit-boss-7" in deleted(scene.delete().look())
+
+
+def test_first_failure_of_a_gang_is_the_cause() -> None:
+    """By the times at which containers ended, not by index; the others have followed."""
+    role = a_role(replicas=3, restartPolicy="OnFailure")
+    scene = Scene(a_job({"trainer": role})).running()
+    for name, second in (("fit-trainer-0", 9), ("fit-trainer-1", 12), ("fit-trainer-2", 7)):
+        scene.fails(name)
+        (held,) = scene.pods[name].status.container_statuses
+        assert held.state.terminated is not None
+        end = replace(held.state.terminated, finished_at=f"2027-01-15T08:00:{second:02}Z")
+        state = replace(held.state, terminated=end)
+        scene._set(name, container_statuses=(replace(held, state=state),))
+    status = recorded(scene.look())
+
+    assert status["message"].startswith("pod fit-trainer-2 on node")
+    assert status["message"].endswith("; 2 pods followed")
+
+
+def test_failures_without_times_are_told_by_index() -> None:
+    """A node that does not say when a container ended changes nothing."""
+    role = a_role(replicas=2, restartPolicy="OnFailure")
+    scene = Scene(a_job({"trainer": role})).running().fails("fit-trainer-1", "fit-trainer-0")
+
+    assert recorded(scene.look())["message"].startswith("pod fit-trainer-0 on node")
