@@ -75,6 +75,8 @@ STORIES: tuple[Scenario, ...] = (
           nothing_is_left()),
     scenario("trains", job({"a": pods(1)}, reporting=True),
           runs(), ends("a-0"), becomes("Succeed"), deletes_job(), nothing_is_left()),
+    scenario("expires", job({"a": pods(1)}, ttlSecondsAfterFinished=0),
+          runs(), ends("a-0"), nothing_is_left()),
     scenario("fails-on", job({"a": pods(1, restartPolicy="Always")}),
           runs(), ends("a-0", code=1), restarts("a-0"), ends("a-0", code=1), restarts("a-0")),
 )

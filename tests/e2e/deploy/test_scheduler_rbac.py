@@ -90,8 +90,10 @@ async def _live(installed: Installed) -> None:
         # The domain that it got is written on its group.
         await installed.until_used(PART, Right("patch", POD_GROUPS.group, POD_GROUPS.plural))
         await user.delete(AI_TRAINING_JOBS, Key(NAMESPACE, "elastic"))
-        await _gang(user, "rigid", 2, "2", "low")
-        await _until_running(user, "rigid-", 2)
+        await _gang(user, "rigid", 1, "2", "low")
+        await user.create(AI_TRAINING_JOBS, _saving())
+        await _until_running(user, "rigid-", 1)
+        await _until_running(user, "saving-t-", 1)
         await _gang(user, "evicts", 2, "2", "high")
         await _until_running(user, "evicts-", 2)
         await _gang(user, "waits", 1, "100", "low")
@@ -153,6 +155,13 @@ def _elastic() -> Body:
     roles = {"t": {**role, "template": {"spec": _spec("2")}}}
     spec = {"schedulerName": "swell", "priority": "low", "replicaSpecs": roles}
     return _object(AI_TRAINING_JOBS, "elastic", spec=spec)
+
+
+def _saving() -> Body:
+    """A victim that may save first: the scheduler writes on it until when."""
+    roles = {"t": {"replicas": 1, "template": {"spec": _spec("2")}}}
+    spec = {"schedulerName": "swell", "priority": "low", "saveSeconds": 1, "replicaSpecs": roles}
+    return _object(AI_TRAINING_JOBS, "saving", spec=spec)
 
 
 async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str, **more: object) -> None:
