@@ -40,6 +40,8 @@ CHANGES: list[tuple[str, object, bool]] = [
     ("spec.managedBy", "example.com/other", False),
     ("spec.after", ["prepare"], False),
     ("spec.afterPolicy", "Wait", False),
+    ("spec.requeuePolicy", "End", False),
+    ("spec.maxRetriesOnPreemption", 3, False),
     (f"{WORKER}.replicas", 5, False),
     (f"{WORKER}.restartPolicy", "Always", False),
     (f"{WORKER}.restartScope", "All", False),

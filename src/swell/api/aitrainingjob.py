@@ -112,6 +112,13 @@ class RestartScope(Enum):
     ALL = "All"
 
 
+class RequeuePolicy(Enum):
+    """The fate of a rigid job that the scheduler preempts: it queues anew, or ends."""
+
+    REQUEUE = "Requeue"
+    END = "End"
+
+
 class AfterPolicy(Enum):
     """The fate of a job when one that it comes after fails or goes."""
 
@@ -201,6 +208,8 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     deadline: str | None = None
     after: tuple[str, ...] = ()
     after_policy: AfterPolicy = AfterPolicy.FAIL
+    requeue_policy: RequeuePolicy = RequeuePolicy.REQUEUE
+    max_retries_on_preemption: int | None = None
     network_topology: NetworkTopology | None = None
     scale: ScaleTarget | None = None
     replica_specs: dict[str, ReplicaSpec] = {}
@@ -338,6 +347,8 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     scale: ScaleStatus | None = None
     suspension: Suspension | None = None
     dependencies: dict[str, str] = {}
+    preemptions: int = 0
+    preempted_epoch: int = 0
     paused_at: str | None = None
     paused_seconds: int = 0
     epoch: int = 0

@@ -16,6 +16,7 @@ from swell.api.aitrainingjob import (
     EdlPolicy,
     JobEndPolicy,
     ReplicaSpec,
+    RequeuePolicy,
     ResizeAuthor,
     RestartPolicy,
     RestartScope,
@@ -273,6 +274,15 @@ def _life() -> dict[str, Schema]:
             "What becomes of the job when one of these fails or goes.",
             default=_UNSET.after_policy,
         ),
+        "requeuePolicy": choice(
+            RequeuePolicy,
+            "What becomes of a rigid job that the scheduler preempts: it queues anew, or ends.",
+            default=_UNSET.requeue_policy,
+        ),
+        "maxRetriesOnPreemption": integer(
+            "How often it queues anew, before it ends as Preempted; without it, any number.",
+            maximum=INT32_MAX,
+        ),
         "saveSeconds": integer(
             "Seconds that the program may take to save before a pod that could stay goes.",
             maximum=INT32_MAX,
@@ -377,6 +387,8 @@ def job_status() -> Schema:
             "scale": table({"replicas": _COUNT, "selector": text(size_max=512)}),
             "suspension": _SUSPENSION,
             "dependencies": mapping(text(), size_max=AFTER_MAX),
+            "preemptions": _COUNT,
+            "preemptedEpoch": _COUNT,
             "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),
             "pausedSeconds": _COUNT,
             "epoch": _COUNT,

@@ -21,6 +21,8 @@ FROZEN_JOB_FIELDS = (
     "networkTopology",
     "after",
     "afterPolicy",
+    "requeuePolicy",
+    "maxRetriesOnPreemption",
 )
 FROZEN_ROLE_FIELDS = (
     "restartPolicy",

@@ -13,6 +13,7 @@ In reading order:
 - `restarts`: restart scope, budget and back-off.
 - `endings`: whether the job ends, how, and why.
 - `dependencies`: the jobs that must have succeeded before this one.
+- `preemptions`: how often the scheduler preempted the job, and when that ends it.
 - `suspension`: how a job gives back its pods, and gets new ones.
 - `phases`: the phase machine, and the reasons that go with phases.
 - `status`: the new status, its write, and its events.

@@ -45,6 +45,7 @@ from swell.operator.aitrainingjob.endings import (
 from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
 from swell.operator.aitrainingjob.phases import REASON_TEXT, JobReason, active, living_phase
+from swell.operator.aitrainingjob.preemptions import ending_by_preemption, with_preemptions
 from swell.operator.aitrainingjob.recovery import recovered
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, current
 from swell.operator.aitrainingjob.status import (
@@ -98,7 +99,9 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     targets, shrink = status.target_replicas, waiting_shrink(snapshot, status, members, now)
     status = kept(status, shrink)
     causes = restarts.sort_causes(find_causes(snapshot, status, now), snapshot, status)
+    status = with_preemptions(snapshot, status)
     end = ending(snapshot, status, causes.final, now)
+    end = end or ending_by_preemption(snapshot, status, now)
     if end is not None:
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
     if snapshot.job.wants_suspension:

@@ -68,7 +68,7 @@ PHASE_TEXT: Mapping[Phase, str] = {
     Phase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
     Phase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
     Phase.TIMEOUT: "final: ran for longer than timeLimit",
-    Phase.PREEMPTED: "final: ended by the Preempted annotation",
+    Phase.PREEMPTED: "final: by the Preempted annotation, or preempted and not to queue again",
     Phase.NODE_FAIL: ("final: a lost node or a broken accelerator that no restart makes good"),
 }
 
@@ -90,6 +90,7 @@ class JobReason(Enum):
     STOPPED = "Stopped"
     INVALID = "InvalidSpec"
     DEPENDENCY_FAILED = "DependencyFailed"
+    PREEMPTED = "PreemptedByScheduler"
     # Why pods are restarted, beside the above.
     POD_FAILED = "PodFailed"
     POD_GONE = "PodGone"
@@ -127,6 +128,7 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.RESUMED: "the job is no longer suspended, and queues anew",
     JobReason.WAITING_FOR_JOBS: "jobs that this one comes after have not succeeded yet",
     JobReason.DEPENDENCY_FAILED: "a job that this one comes after has failed or is gone",
+    JobReason.PREEMPTED: "the scheduler took its room, and the job may not queue (again)",
     JobReason.DEADLINE_MISSED: "the job is not done at its deadline; it goes on",
     JobReason.EXPIRED: "the job is deleted, as long after its end as it asks for",
     JobReason.RESIZED: "the size of a role changed",

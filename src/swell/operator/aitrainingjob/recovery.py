@@ -145,6 +145,8 @@ def _sound(
         restart=_sound_restart(status.restart, now),
         suspension=_sound_suspension(status.suspension, now),
         paused_at=sound_time(status.paused_at),
+        preemptions=status.preemptions if is_count(status.preemptions) else 0,
+        preempted_epoch=status.preempted_epoch if is_count(status.preempted_epoch) else 0,
         paused_seconds=status.paused_seconds if is_count(status.paused_seconds) else 0,
         ending=ending if ending is not None and ending.phase in FINAL_PHASES else None,
         phase_history=tuple(one for one in status.phase_history if sound_time(one.time)),
