@@ -16,8 +16,64 @@ From the lowest layer to the highest; the contracts in pyproject.toml keep impor
 - `sim`: runs all of it in virtual time, with faults.
 - `up`: runs all of it in one process.
 - `cli`: the `swell` command.
+- `sdk`: what Python programs use: the names below.
+- `aio`: the same for asynchronous programs.
 - `__main__`: `python -m swell`.
 - `demo`: the life of an elastic job, shown by `make demo`.
+
+Programs say `import swell`, and find `connect`, `submit`, `sweep` and `watch`. Those names are
+loaded when they are first used, so that the import costs nothing; `__init__.pyi` has their types.
 """
 
+from importlib import import_module as _import_module
+
 __version__ = "0.1.0"
+# The module and the name that each public name stands for; a module alone stands for itself.
+_PLACES = {
+    "Cluster": "swell.sdk.cluster:ClusterHandle",
+    "Job": "swell.sdk.job:JobHandle",
+    "JobChange": "swell.sdk.cluster:JobChange",
+    "JobEvent": "swell.sdk.job:JobEvent",
+    "PrintedLine": "swell.sdk.job:PrintedLine",
+    "Sweep": "swell.sdk.sweep:SweepHandle",
+    "SwellError": "swell.sdk.errors:SwellError",
+    "SwellWarning": "swell.sdk.errors:SwellWarning",
+    "aio": "swell.aio",
+    "connect": "swell.sdk.cluster:connect",
+    "submit": "swell.sdk.shortcuts:submit",
+    "sweep": "swell.sdk.shortcuts:sweep",
+    "train": "swell.train",
+    "watch": "swell.sdk.shortcuts:watch",
+}
+__all__ = [  # noqa: F822 - loaded late
+    "Cluster",
+    "Job",
+    "JobChange",
+    "JobEvent",
+    "PrintedLine",
+    "Sweep",
+    "SwellError",
+    "SwellWarning",
+    "__version__",
+    "aio",
+    "connect",
+    "submit",
+    "sweep",
+    "train",
+    "watch",
+]
+
+
+def __getattr__(name: str) -> object:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'swell' has no attribute {name!r}")
+    module, _, attribute = place.partition(":")
+    found = _import_module(module)
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from swell.cli.connection import ClusterConnection
-from swell.cluster.kube.access import Access
+from swell.cli.error_texts import CLUSTER_FAILURES
+from swell.cluster.kube.access import Access, AccessError
 from swell.cluster.kube.calls import KubeCall
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import ClusterError
@@ -78,7 +79,8 @@ class _Sending(Generic[R]):
         try:
             client = OneShot(access, random.Random(), keeps_connection=True)  # noqa: S311
             self.work(client)
-        except Exception as error:
+        except (*CLUSTER_FAILURES, AccessError, OSError) as error:
+            # It is raised by the thread that asked.
             self._error = self._error or error
         finally:
             if client is not None:

@@ -16,12 +16,18 @@ INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """A command cannot do what was asked. `hint` tells the user what to do about it."""
+    """A command cannot do what was asked. `hint` tells the user what to do about it.
 
-    def __init__(self, message: str, hint: str = "", exit_code: int = 1) -> None:
+    `details` are lines that come before the message: the places of mistakes.
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", exit_code: int = 1, details: Sequence[str] = ()
+    ) -> None:
         super().__init__(message)
         self.hint = hint
         self.exit_code = exit_code
+        self.details = tuple(details)
 
 
 class Quietness:

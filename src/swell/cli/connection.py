@@ -51,6 +51,13 @@ def connected(flags: ClusterOptions, *, writes: bool = False) -> Iterator[Cluste
     access = access_of(choice)
     if writes and not choice.embedded and sys.stderr.isatty():
         sys.stderr.write(f"cluster: {access.context}\n")
+    with opened(choice, access) as connection:
+        yield connection
+
+
+@contextmanager
+def opened(choice: ClusterChoice, access: Access) -> Iterator[ClusterConnection]:
+    """Opens a cluster that was chosen. Errors of its calls are raised as CommandError."""
     client = None
     try:
         client = OneShot(access, random.Random(), keeps_connection=True)  # noqa: S311

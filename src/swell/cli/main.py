@@ -127,6 +127,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse(error: CommandError) -> int:
+    sys.stderr.write("".join(f"{line}\n" for line in error.details))
     sys.stderr.write(f"error: {error}\n")
     if error.hint:
         sys.stderr.write(f"  {error.hint}\n")

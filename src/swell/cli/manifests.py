@@ -104,11 +104,10 @@ def problems_in(
 
 
 def refuse_problems(findings: Sequence[Finding]) -> None:
-    """Print all findings and end the command, if there are any."""
+    """End the command with all findings, if there are any."""
     if findings:
-        print_findings(findings)
         counted = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
-        raise CommandError(f"{counted} found, nothing was done")
+        raise CommandError(f"{counted} found, nothing was done", details=list(map(str, findings)))
 
 
 def print_findings(findings: Iterable[Finding]) -> None:

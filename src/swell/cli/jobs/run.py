@@ -102,7 +102,7 @@ def run(
         documents = [command_job(name, invocation.command or (), asked, os.environ)]
     else:
         documents = [doc for reading in read_valid([file]) for doc in reading.documents]
-    job, others = _split([document.body for document in documents], name)
+    job, others = job_among([document.body for document in documents], name)
     if print_only:
         if file is None and home_to_use(cluster, current_environment()) is not None:
             add_caller(job, asked, os.environ, Path.cwd())
@@ -115,7 +115,7 @@ def run(
         warnings = warn(documents, connection, is_strict=strict)
         for other in others:
             apply_one(resolve(other, connection, namespace), connection)
-        created = _submit(job, connection, namespace)
+        created = submit_job(job, connection, namespace)
         if detach:
             sys.stdout.write(f"{created.title} created\n")
         elif not wait_forever and any(warning.is_never for warning in warnings):
@@ -156,7 +156,7 @@ def _manifest_of(arguments: list[str]) -> str | None:
     return arguments[0]
 
 
-def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
+def job_among(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
     """Return the one job among some objects, renamed if a name is given, and the others."""
     kinds = {kind.kind for kind in JOB_KINDS}
     jobs = [body for body in bodies if body["kind"] in kinds]
@@ -190,7 +190,7 @@ def with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     return ClusterOptions(embedded=True)
 
 
-def _submit(body: Body, connection: ClusterConnection, namespace: str) -> FoundJob:
+def submit_job(body: Body, connection: ClusterConnection, namespace: str) -> FoundJob:
     """Create the job, after deleting a finished one of its kind and name."""
     resolved = resolve(body, connection, namespace)
     # A manifest may be of an older version of its kind; a job is read in the newest.

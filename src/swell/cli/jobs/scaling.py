@@ -14,7 +14,7 @@ from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.job_kinds import FoundJob, parse_job_name, read_job
+from swell.cli.job_kinds import FoundJob, JobName, parse_job_name, read_job
 from swell.cli.jobs.trainer_size import write_trainer_target
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.kube import calls
@@ -39,16 +39,22 @@ def scale(
     new_sizes = dict(_size(text) for text in sizes)
     given = parse_job_name(job)
     with connected(cluster, writes=True) as connection:
-        scope = connection.namespace(namespace)
-        for _ in range(_TRIES_MAX):
-            found = read_job(connection, scope, given)
-            try:
-                _resize(connection, found, new_sizes)
-            except ConflictError:
-                continue  # another write came between: check the new state
-            sys.stdout.write(f"{found.title} scaled\n")
-            return
-    raise CommandError(f"{given.name} changes too fast", "try again")
+        found = read_job(connection, connection.namespace(namespace), given)
+        scale_job(connection, found, new_sizes)
+        sys.stdout.write(f"{found.title} scaled\n")
+
+
+def scale_job(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, int]) -> FoundJob:
+    """Set sizes of a job and return it as it was then; CommandError if it cannot have them."""
+    key = found.key
+    for _ in range(_TRIES_MAX):
+        found = read_job(connection, key.namespace, JobName(key.name, found.resource))
+        try:
+            _resize(connection, found, sizes)
+        except ConflictError:
+            continue  # another write came between: check the new state
+        return found
+    raise CommandError(f"{key.name} changes too fast", "try again")
 
 
 def _resize(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, int]) -> None:

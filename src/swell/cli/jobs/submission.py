@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import typer
@@ -33,19 +34,40 @@ def warn(
     documents: Sequence[Document], connection: ClusterConnection, *, is_strict: bool
 ) -> list[SubmitWarning]:
     """Print the warnings about jobs among some objects and return them; if strict, refuse."""
+    found = find_warnings(documents, connection, is_strict=is_strict)
+    for text in found.texts:
+        sys.stderr.write(f"warning: {text}\n")
+    return found.warnings
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWarnings:
+    """Warnings about jobs, and their texts with the places that they are about."""
+
+    warnings: list[SubmitWarning]
+    texts: list[str]
+
+
+def find_warnings(
+    documents: Sequence[Document], connection: ClusterConnection, *, is_strict: bool
+) -> FoundWarnings:
+    """Return the warnings about jobs among some objects; CommandError if strict, and any."""
     kinds = {kind.kind for kind in JOB_KINDS}
     jobs = [document for document in documents if document.body.get("kind") in kinds]
     if not jobs:
-        return []
+        return FoundWarnings([], [])
     facts = _facts(connection)
     found = [(job, warning) for job in jobs for warning in warnings_about(job.body, facts)]
-    for job, warning in found:
-        shown = job.finding(FieldProblem(warning.steps, warning.message, warning.hint))
-        sys.stderr.write(f"warning: {shown}\n")
+    texts = [
+        str(job.finding(FieldProblem(warning.steps, warning.message, warning.hint)))
+        for job, warning in found
+    ]
     if is_strict and found:
         counted = "1 warning" if len(found) == 1 else f"{len(found)} warnings"
-        raise CommandError(f"{counted}, nothing was done", "leave --strict out to go on")
-    return [warning for _, warning in found]
+        details = [f"warning: {text}" for text in texts]
+        message = f"{counted}, nothing was done"
+        raise CommandError(message, "leave --strict out to go on", details=details)
+    return FoundWarnings([warning for _, warning in found], texts)
 
 
 def _facts(connection: ClusterConnection) -> ClusterFacts:

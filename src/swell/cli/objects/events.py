@@ -27,8 +27,8 @@ def events_text(body: Body, client: OneShot) -> str:
 
 def event_order(event: Body) -> tuple[float, float, str]:
     """Return the key by which events sort: when each was last seen, then when it began."""
-    began = event.get("eventTime") or event.get("firstTimestamp") or _last_seen(event)
-    return parse_time(_last_seen(event)), parse_time(str(began)), event["metadata"]["name"]
+    began = event.get("eventTime") or event.get("firstTimestamp") or last_seen(event)
+    return parse_time(last_seen(event)), parse_time(str(began)), event["metadata"]["name"]
 
 
 def _events(events: list[Body], now: float) -> str:
@@ -48,7 +48,7 @@ def events_table(
         lead = [f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"]
         source = event.get("source", {}).get("component") or event.get("reportingComponent", "")
         times = (event.get("series") or {}).get("count") or event.get("count") or 1
-        age = _age(now - parse_time(_last_seen(event))) + (f" (x{times})" if times > 1 else "")
+        age = _age(now - parse_time(last_seen(event))) + (f" (x{times})" if times > 1 else "")
         # A message with several lines would break the table's own.
         message = " ".join(str(event.get("message", "")).split())
         whose = lead if with_object else []
@@ -57,7 +57,7 @@ def events_table(
     return rows
 
 
-def _last_seen(event: Body) -> str:
+def last_seen(event: Body) -> str:
     """Return when an event was last seen.
 
     Writers of the older Event API set `lastTimestamp`, those of the newer `eventTime` and, when it

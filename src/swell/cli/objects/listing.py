@@ -53,7 +53,7 @@ def events(
         )
         if for_:
             bodies = found_objects([for_], connection, scope)
-            found = [one for one in found if any(_is_about(one, body) for body in bodies)]
+            found = [one for one in found if any(is_about(one, body) for body in bodies)]
         if found:
             rows = events_table(sorted(found, key=event_order), time.time(), with_object=True)
             sys.stdout.write(aligned(rows) + "\n")
@@ -116,7 +116,7 @@ def can_i(
         raise typer.Exit(1)
 
 
-def _is_about(event: Body, body: Body) -> bool:
+def is_about(event: Body, body: Body) -> bool:
     """Whether an event is about an object, or about a pod that an object of this name owns."""
     about, meta = event.get("involvedObject") or {}, body["metadata"]
     if about.get("uid"):

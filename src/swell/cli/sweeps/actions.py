@@ -1,4 +1,4 @@
-"""`swell get`, `logs` and `stop` for sweeps: `sweep X`, `sweep/X`, or `sweeps` for all."""
+"""Shows sweeps for `swell get`, prints their output for `logs`, and ends their jobs for `stop`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def follow_sweep(connection: ClusterConnection, namespace: str, sweep: str) -> i
     with InterruptNote() as note:
         while True:
             try:
-                state = sweep_to_the_end(connection, namespace, sweep, note.raise_if_noted)
+                state = _shown_to_the_end(connection, namespace, sweep, note.raise_if_noted)
             except FollowingInterruptedError:
                 answer = InterruptAnswer.DETACH if is_stopped else ask_after_interrupt()
             except KeyboardInterrupt:  # pressed twice at once
@@ -64,24 +64,36 @@ def follow_sweep(connection: ClusterConnection, namespace: str, sweep: str) -> i
     return 0 if state.has_succeeded else 1
 
 
-def sweep_to_the_end(
+def _shown_to_the_end(
     connection: ClusterConnection, namespace: str, sweep: str, check: Callable[[], None]
 ) -> SweepState:
-    """Return the state of a sweep whose jobs have all ended, or are gone."""
+    with ProgressLine() as line:
+        reporter = _SweepReporter(sweep, line)
+
+        def look(state: SweepState) -> None:
+            check()
+            reporter.report(state)
+
+        return sweep_to_the_end(connection, namespace, sweep, look)
+
+
+def sweep_to_the_end(
+    connection: ClusterConnection, namespace: str, sweep: str, look: Callable[[SweepState], None]
+) -> SweepState:
+    """Return the state of a sweep whose jobs have all ended, or are gone.
+
+    Suspended jobs are resumed as others end. `look` is called with every state before the last;
+    following is broken off by what it raises.
+    """
     resource, selection = AI_TRAINING_JOBS.untyped(), sweep_selection(namespace, sweep)
     rng = random.Random()  # noqa: S311
-    reporter = _SweepReporter(sweep)
-    with (
-        ProgressLine() as line,
-        WatchedObjects(connection.client, resource, selection, rng) as watched,
-    ):
+    with WatchedObjects(connection.client, resource, selection, rng) as watched:
         while True:
-            check()
             watched.poll(POLL_S)
             state = sweep_state(namespace, sweep, watched.objects.values())
             if state.has_ended:
                 return state
-            reporter.report(state, line)
+            look(state)
             # Their change comes back by the watch before the next look, or they are resumed twice,
             # which does no harm.
             for job in state.next_jobs:
@@ -92,15 +104,16 @@ def sweep_to_the_end(
 class _SweepReporter:
     """Reports counts: on a terminal in a line that is replaced, elsewhere now and then."""
 
-    def __init__(self, sweep: str) -> None:
+    def __init__(self, sweep: str, line: ProgressLine) -> None:
         self._sweep = sweep
+        self._line = line
         self._said = ""
         self._said_at = float("-inf")
 
-    def report(self, state: SweepState, line: ProgressLine) -> None:
+    def report(self, state: SweepState) -> None:
         n_ended = sum(job.has_ended for job in state.jobs)
         bar = counted(f"sweep/{self._sweep}", n_ended, len(state.jobs))
-        line.say(f"{bar}  {state.summary.partition(': ')[2]}")
+        self._line.say(f"{bar}  {state.summary.partition(': ')[2]}")
         text, now = state.summary, time.monotonic()
         is_due = text != self._said and now - self._said_at >= PLAIN_LINES_EVERY_S
         if is_due and not sys.stderr.isatty() and not is_quiet():

@@ -39,6 +39,7 @@ class WatchedObjects(Generic[T]):
         self, client: OneShot, resource: Resource[T], selection: Selection, rng: Random
     ) -> None:
         self.objects: dict[Key, T] = {}
+        self._changes: list[tuple[EventType, T]] = []
         self._client = client
         self._resource = resource
         self._selection = selection
@@ -78,11 +79,24 @@ class WatchedObjects(Generic[T]):
             self._forget_version()
             raise
 
+    def take_changes(self) -> list[tuple[EventType, T]]:
+        """Return the changes of `objects` since the last call, in their order."""
+        changes, self._changes = self._changes, []
+        return changes
+
     def _list(self) -> None:
         found = self._client.send(calls.list_page(self._resource, self._selection))
         for malformed in found.malformed:
             raise MalformedError(malformed.key, malformed.error)
-        self.objects = {_key(item): item for item in found.items}
+        before, self.objects = self.objects, {_key(item): item for item in found.items}
+        for key, item in before.items():
+            if key not in self.objects:
+                self._changes.append((EventType.DELETED, item))
+        for key, item in self.objects.items():
+            if key not in before:
+                self._changes.append((EventType.ADDED, item))
+            elif _version_of(item) != _version_of(before[key]):
+                self._changes.append((EventType.MODIFIED, item))
         # The list's version, not an object's: that of an object unchanged for long is compacted.
         self._version = found.resource_version
 
@@ -109,6 +123,7 @@ class WatchedObjects(Generic[T]):
         if isinstance(found, Malformed):
             raise MalformedError(found.key, found.error)
         if found is not None:
+            self._changes.append((event.type, found))
             if event.type is EventType.DELETED:
                 self.objects.pop(_key(found), None)
             else:
@@ -123,6 +138,12 @@ class WatchedObjects(Generic[T]):
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def _version_of(found: object) -> str:
+    if isinstance(found, dict):
+        return str(found["metadata"].get("resourceVersion", ""))
+    return cast("ApiObject", found).metadata.resource_version
 
 
 def _key(found: object) -> Key:

@@ -1,0 +1,79 @@
+"""The command that runs a Python function in a job: the function travels in its arguments.
+
+It is pickled by value with cloudpickle, together with what it refers to, so that functions of a
+notebook and of a script work. The job needs the same version of Python, and cloudpickle.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from swell.sdk.errors import SwellError
+
+_PROGRAM = (
+    "import base64, sys, cloudpickle;"
+    "f, a, k = cloudpickle.loads(base64.b64decode(sys.argv[1]));"
+    "f(*a, **k)"
+)
+# What objects raise that cannot be pickled: pickle's own error, and those of their own methods.
+_NOT_PICKLED = (
+    pickle.PicklingError,
+    AttributeError,
+    NotImplementedError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+# Linux passes no longer single argument than 128 KiB, and base64 makes four characters of three
+# bytes. (base85 is shorter, and has "$(", which Kubernetes would expand.)
+_BYTES_MAX = 95 << 10
+
+
+def function_command(
+    function: Callable[..., object],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    interpreter: str,
+) -> tuple[str, ...]:
+    """Return the command; SwellError if the function cannot be pickled, or is too large."""
+    try:
+        import cloudpickle  # type: ignore[import-untyped]
+    except ImportError as error:
+        hint = "install it: pip install cloudpickle"
+        raise SwellError("a function can be submitted only with cloudpickle", hint) from error
+    name = getattr(function, "__name__", "the function")
+    with _by_value(cloudpickle, sys.modules.get(getattr(function, "__module__", ""))):
+        try:
+            pickled = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
+        except _NOT_PICKLED as error:
+            raise SwellError(f"{name} cannot be pickled: {error}") from error
+    if len(pickled) > _BYTES_MAX:
+        message = f"{name} is {len(pickled):,} bytes when pickled; {_BYTES_MAX:,} is the limit"
+        raise SwellError(message, "let it read its data from a file")
+    return (interpreter, "-c", _PROGRAM, base64.b64encode(pickled).decode())
+
+
+@contextmanager
+def _by_value(cloudpickle: Any, module: ModuleType | None) -> Iterator[None]:
+    """Have the function's module pickled by value, unless it is installed: a job has it, too."""
+    file = getattr(module, "__file__", None)
+    installed = (Path(sys.prefix), Path(sys.base_prefix))
+    is_ours = file is not None and not any(
+        Path(file).resolve().is_relative_to(folder.resolve()) for folder in installed
+    )
+    if not is_ours or module is None or module.__name__ == "__main__":
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
