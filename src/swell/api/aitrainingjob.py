@@ -352,6 +352,10 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     paused_at: str | None = None
     paused_seconds: int = 0
     epoch: int = 0
+    # How many native PodGroups have replaced the first, and how many were made for pods that came
+    # again after others had finished.
+    gang_number: int = 0
+    retry_gangs: int = 0
     avoid_nodes: tuple[AvoidedNode, ...] = ()
     training: TrainingStatus | None = None
     start_time: str | None = None

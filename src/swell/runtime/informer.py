@@ -39,6 +39,7 @@ from swell.runtime.cluster import (
     Selection,
     WatchEvent,
 )
+from swell.runtime.errors import NotFoundError
 from swell.runtime.feed import Feed, FeedMeter, Handler
 from swell.runtime.logs import get_logger
 from swell.runtime.reflector import InformerOptions, Reflector, ReflectorSink
@@ -117,6 +118,7 @@ class Informer(Generic[T]):
         self.resource = resource
         self.selection = selection
         self._single_reads_max = options.single_reads_max
+        self._is_optional = options.is_optional
         self._cache = ObjectCache[T]([CacheIndex(OWNER, _owner_uids), *indexes], resource.struct)
         self._handlers: list[tuple[str, Handler, Feed]] = []
         self._meter = meter
@@ -276,7 +278,12 @@ class Informer(Generic[T]):
         An object that the index has there and the list lacks is read by its key: it may have left
         the selection without being deleted.
         """
-        listed, version = await self._read(selection)
+        try:
+            listed, version = await self._read(selection)
+        except NotFoundError:
+            if self._is_optional:
+                return  # the kind is not served, so there is nothing to be read
+            raise
         for item in listed:
             self._notify(self._cache.put_read(item, version))
         # Only after the objects of the read are in: a tombstone covers all that is not held.

@@ -21,7 +21,7 @@ FLAGS = (
     "--gpu-fault-conditions", "--gpu-fault-taints",
     "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
     "--creating-restart-limit", "--node-avoid-period", "--save-seconds-max",
-    "--gang", "--no-gang", "--install-crds", "--leader-elect", "--lease-name",
+    "--gang", "--no-gang", "--gang-api", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
 )  # fmt: skip

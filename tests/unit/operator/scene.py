@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.codec import convert, to_body
 from swell.api.core import ConfigMap, Node, NodeSpec, NodeStatus, Service, Taint
-from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
+from swell.api.kinds import CONFIG_MAPS, NATIVE_GROUPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import Body, Condition, ObjectMeta, Uid
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import (
     ContainerState,
     ContainerStatus,
@@ -99,6 +100,8 @@ class Scene:
         self.pods: dict[str, Pod] = {}
         self.services: dict[str, Service] = {}
         self.group: PodGroup | None = None
+        self.native_groups: dict[str, NativeGroup] = {}
+        self.native_served = False
         self.members: ConfigMap | None = None
         self.nodes: dict[str, NodeState] = {}
         self.problems: tuple[str, ...] = ()
@@ -128,6 +131,8 @@ class Scene:
             problems=self.problems,
             priority_class_found=self.priority_class_found,
             gang_served=self.gang_served,
+            native_groups=tuple(self.native_groups.values()),
+            native_served=self.native_served,
             report=self.report,
             refused=self.refused,
             settings=self.settings,
@@ -273,6 +278,10 @@ class Scene:
             },
         )
         name = action.key.name
+        if action.resource.group == NATIVE_GROUPS.group:
+            assert name not in self.native_groups, f"{name} is there"
+            self.native_groups[name] = convert(body, NativeGroup)
+            return
         match action.resource.plural:
             case PODS.plural:
                 assert name not in self.pods, f"{name} is there"
@@ -300,6 +309,9 @@ class Scene:
 
     def _delete(self, action: DeleteObject) -> None:
         name = action.key.name
+        if action.resource.group == NATIVE_GROUPS.group:
+            del self.native_groups[name]
+            return
         match action.resource.plural:
             case PODS.plural:
                 pod = self.pods[name]

@@ -392,6 +392,8 @@ def job_status() -> Schema:
             "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),
             "pausedSeconds": _COUNT,
             "epoch": _COUNT,
+            "gangNumber": _COUNT,
+            "retryGangs": _COUNT,
             "avoidNodes": listing(_AVOIDED_NODE, size_max=RECORDS_MAX),
             "training": training_status(),
             "startTime": moment(),

@@ -19,7 +19,7 @@ from swell.cli.controllers.options import (
 )
 from swell.cli.options import option, option_groups
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
-from swell.operator.framework.settings import OperatorSettings
+from swell.operator.framework.settings import GANG_APIS, OperatorSettings
 from swell.operator.trainingjob.settings import TrainingJobSettings
 
 if TYPE_CHECKING:
@@ -146,6 +146,13 @@ class JobOptions:
         _JOBS.default_scheduler
     )
     gang: Annotated[bool, option("--gang/--no-gang", "Create PodGroups.")] = _JOBS.gang
+    gang_api: Annotated[
+        str,
+        option(
+            "--gang-api",
+            "PodGroups of volcano, or native ones of Kubernetes itself where it serves them.",
+        ),
+    ] = _JOBS.gang_api
     autoclean: Annotated[
         bool, option("--autoclean", "Give back the pods of ended TrainingJobs.")
     ] = _TRAINING_JOBS.autoclean
@@ -169,6 +176,11 @@ class JobOptions:
 
     def ai_training_job_settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
         """Return the settings of AITrainingJobs; CommandError when a flag makes no sense."""
+        if self.gang_api not in GANG_APIS:
+            known = ", ".join(GANG_APIS)
+            raise CommandError(
+                f"--gang-api is {self.gang_api!r}", f"must be one of: {known}", USAGE
+            )
         limit = self.creating_restart_limit
         if limit is not None and limit < 0:
             problem = f"--creating-restart-limit is {limit}, and must not be negative"
@@ -207,6 +219,7 @@ class JobOptions:
             node_fence_after_s=self.node_fence_after,
             default_scheduler=self.default_scheduler,
             gang=self.gang,
+            gang_api=self.gang_api,
             gpu_resources=gpu_resources,
         )
 

@@ -21,6 +21,7 @@ from swell.operator.aitrainingjob.cleanup import delete_services
 from swell.operator.aitrainingjob.departures import depart, evicted
 from swell.operator.aitrainingjob.instances import Instances, raised_instances
 from swell.operator.aitrainingjob.membership import members_body, members_data, members_notes
+from swell.operator.aitrainingjob.native_gang import native_gang
 from swell.operator.aitrainingjob.pods import pod_bodies, service_body
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -61,11 +62,17 @@ def child_steps(
     """
     owner = controller_reference(snapshot.job)
     waits = restarts.must_wait(snapshot, status, now)
-    wanted = [] if waits else list(islice(missing(snapshot, status), CREATES_MAX))
+    native = native_gang(snapshot, status) if snapshot.uses_native_gang else None
+    every = missing(snapshot, status) if native is None else native.wanted
+    wanted = [] if waits else list(islice(every, CREATES_MAX))
     numbers = raised_instances(snapshot, status, wanted, now)
-    pods = pod_bodies(snapshot, status, wanted, numbers, now)
+    group = "" if native is None else native.group
+    pods = pod_bodies(snapshot, status, wanted, numbers, now, native_group=group)
     shared = [*_dry_run(snapshot, pods), *_members_steps(snapshot, status, numbers, owner)]
-    if snapshot.group is None or is_written:
+    if native is not None:
+        # A write is put off only if nothing that a group depends on has changed.
+        shared += native.actions
+    elif snapshot.group is None or is_written:
         shared += _group_steps(snapshot, status, final, owner)
     deletes = [
         *depart(_leaving(snapshot, status), snapshot, status, now),
@@ -200,7 +207,7 @@ def _group_steps(
     final: tuple[Cause, ...],
     owner: Body,
 ) -> list[Action]:
-    if not (snapshot.settings.gang and snapshot.gang_served):
+    if not snapshot.uses_volcano_gang:
         return []
     spec = _group_spec(snapshot, status, final)
     if snapshot.group is None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import AITrainingJobStatus, CleanPodPolicy, Ending
 from swell.api.codec import to_body
-from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
+from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, NATIVE_GROUPS, POD_GROUPS, PODS, SERVICES
+from swell.api.native_groups import NativeGroup
 from swell.api.times import has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.endings import is_deleted_at_end, new_ending
@@ -88,6 +89,8 @@ def is_cleaned(snapshot: AITrainingJobSnapshot, ending: Ending) -> bool:
     """Whether everything that an ending deletes is gone."""
     to_delete, kept = _divided(snapshot, ending)
     services_gone = _service_names(snapshot) <= kept
+    if _live_groups(snapshot):
+        return False
     return not to_delete and services_gone and snapshot.group is None and snapshot.members is None
 
 
@@ -121,7 +124,8 @@ def plan_deletion(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
         *delete_services(snapshot, names),
         *_delete_shared(snapshot),
     ]
-    if snapshot.everything or names or snapshot.group or snapshot.members:
+    shared = snapshot.group or snapshot.members or _live_groups(snapshot)
+    if snapshot.everything or names or shared:
         return Plan(together(actions), wake_at=fence_deadline_of(snapshot, now))
     # Without the finalizer nothing would look for a child that a stale cache does not show.
     last = remove_finalizer(AI_TRAINING_JOBS, meta, labels.FINALIZER)
@@ -159,11 +163,28 @@ def _delete_shared(snapshot: AITrainingJobSnapshot) -> list[Action]:
         for resource, held in shared
         if held is not None and held.metadata.deletion_timestamp is None
     ]
+    actions += delete_native_groups(snapshot)
     # It cannot be seen whether the secret is there. It goes with the ConfigMap, which was there
     # before it; what is left of it then goes with its owner.
     if actions and snapshot.is_training:
         actions.append(delete_secret(snapshot.job.metadata))
     return actions
+
+
+def delete_native_groups(snapshot: AITrainingJobSnapshot) -> list[Action]:
+    return [
+        DeleteObject(NATIVE_GROUPS, one.metadata.key, one.metadata.uid)
+        for one in _live_groups(snapshot)
+    ]
+
+
+def _live_groups(snapshot: AITrainingJobSnapshot) -> list[NativeGroup]:
+    """The native groups that are not being deleted.
+
+    Nothing waits for those that are: Kubernetes keeps them for as long as a pod names them that
+    has not finished, and an ending may keep such pods.
+    """
+    return [one for one in snapshot.native_groups if one.metadata.deletion_timestamp is None]
 
 
 def _service_names(snapshot: AITrainingJobSnapshot) -> frozenset[str]:

@@ -15,11 +15,13 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import FINAL_PHASES, AfterPolicy, AITrainingJobStatus, Ending
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.native_groups import GROUP_SCHEDULED
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob import (
     cleanup,
     instances,
     labels,
+    native_gang,
     restarts,
     sizes,
     suspension,
@@ -118,6 +120,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     if begun is None:
         # A restart begins a new epoch itself.
         status = with_epoch(snapshot, status, members)
+    status = native_gang.numbered(snapshot, status)
     phase = living_phase(snapshot, status)
     reason, message = _explained(snapshot, status, phase, begun)
     message = message or (shrink.message if shrink is not None else "")
@@ -281,11 +284,19 @@ def _explained(
     if status.restart is not None:
         return snapshot.job.status.reason, snapshot.job.status.message
     if phase is Phase.PENDING:
-        conditions = snapshot.group.status.conditions if snapshot.group else ()
-        return JobReason.WAITING_FOR_ROOM.value, unschedulable_message(conditions)
+        return JobReason.WAITING_FOR_ROOM.value, _why_waiting(snapshot)
     if phase is Phase.CREATING:
         return JobReason.CONTAINERS_STARTING.value, ""
     return f"TrainingJob{phase.value}", ""
+
+
+def _why_waiting(snapshot: AITrainingJobSnapshot) -> str:
+    """The reason that the scheduler has written on the job's group."""
+    if snapshot.group is not None:
+        return unschedulable_message(snapshot.group.status.conditions)
+    found = (c for one in snapshot.native_groups for c in one.status.conditions)
+    refusals = (c.message for c in found if c.type == GROUP_SCHEDULED and c.status == "False")
+    return next(refusals, "")
 
 
 def _wake_at(

@@ -22,6 +22,7 @@ from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
     JOBS,
+    NATIVE_GROUPS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -30,6 +31,7 @@ from swell.api.kinds import (
     SERVICES,
 )
 from swell.api.meta import Body, Key, ObjectMeta
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodPhase
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup
@@ -71,7 +73,7 @@ NAMES = KindNames("aitrainingjob", "operator", "caches", lease_suffix="")
 
 ORPHANS = OrphanRules(
     jobs=AI_TRAINING_JOBS,
-    kinds=(PODS, SERVICES, CONFIG_MAPS, REPLICA_SETS, JOBS, POD_GROUPS),
+    kinds=(PODS, SERVICES, CONFIG_MAPS, REPLICA_SETS, JOBS, POD_GROUPS, NATIVE_GROUPS),
     label=OURS,
     pod_owners=(AI_TRAINING_JOBS,),
 )
@@ -120,6 +122,7 @@ class AITrainingJobInformers:
     nodes: Informer[Node]
     priorities: Informer[PriorityClass]
     groups: Informer[PodGroup] | None
+    native_groups: Informer[NativeGroup] | None
 
     @property
     def children(self) -> list[tuple[ChildInformer, str]]:
@@ -127,14 +130,16 @@ class AITrainingJobInformers:
         informers: list[ChildInformer] = [self.pods, self.services, self.members]
         if self.groups is not None:
             informers.append(self.groups)
+        if self.native_groups is not None:
+            informers.append(self.native_groups)
         return [(informer, OWNED.name) for informer in informers]
 
     @property
     def every(self) -> list[RunnableInformer]:
         """All informers in the order they are started."""
-        groups = [self.groups] if self.groups is not None else []
+        groups = (self.groups, self.native_groups)
         own: list[RunnableInformer] = [self.jobs, self.pods, self.services, self.members]
-        return [*own, *groups, self.nodes, self.priorities]
+        return [*own, *(one for one in groups if one is not None), self.nodes, self.priorities]
 
 
 def new_informers(
@@ -155,6 +160,7 @@ def new_informers(
         nodes=informer(NODES),
         priorities=informer(PRIORITY_CLASSES),
         groups=optional(POD_GROUPS, ours, OWNED) if settings.gang else None,
+        native_groups=optional(NATIVE_GROUPS, ours, OWNED) if settings.gang else None,
     )
 
 
@@ -184,6 +190,8 @@ def take_snapshot(
         problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
         gang_served=informers.groups is not None and informers.groups.is_served,
+        native_groups=informers.native_groups.by_owner(uid) if informers.native_groups else (),
+        native_served=informers.native_groups is not None and informers.native_groups.is_served,
         report=inputs.report,
         after=_after(job, informers),
         is_awaited=_is_awaited(job, informers),

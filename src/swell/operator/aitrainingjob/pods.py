@@ -47,10 +47,13 @@ def pod_bodies(
     wanted: list[tuple[str, int]],
     numbers: Instances | None,
     now: float,
+    *,
+    native_group: str = "",
 ) -> list[Body]:
     """The pods of several replicas, which all get the same addresses of their peers.
 
-    `numbers` are those of the pods of a job whose programs train together.
+    `numbers` are those of the pods of a job whose programs train together, `native_group` the
+    group of Kubernetes itself that they belong to.
     """
     if not wanted:
         return []
@@ -67,6 +70,8 @@ def pod_bodies(
         if parts is not None and numbers is not None:
             _add_training(body, parts, numbers.by_role[role][index], status.epoch)
         _avoid_nodes(body["spec"], status, now)
+        if native_group:
+            body["spec"]["schedulingGroup"] = {"podGroupName": native_group}
         made.append(body)
     return made
 
@@ -141,7 +146,7 @@ def _from_template(
     # Ours come last and win: services and informers select pods by them.
     marks = {**_texts(meta.get("labels")), **snapshot.job.metadata.labels, **ours}
     notes = {**_texts(meta.get("annotations")), TASK_ANNOTATION: role}
-    if snapshot.settings.gang and snapshot.gang_served:
+    if snapshot.uses_volcano_gang:
         notes[GANG_ANNOTATION] = snapshot.job.metadata.name
     spec["schedulerName"] = (
         snapshot.job.spec.scheduler_name

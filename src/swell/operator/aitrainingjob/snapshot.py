@@ -19,12 +19,14 @@ from swell.api.aitrainingjob import (
 )
 from swell.api.core import ConfigMap, Service
 from swell.api.meta import Body
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.reports import ReceivedReport
+from swell.operator.framework.settings import NATIVE_GANGS
 from swell.operator.framework.training import RELEASE, asks_for_training, objects
 
 
@@ -79,7 +81,9 @@ class AITrainingJobSnapshot:
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # found by validation in the spec of a new job
     priority_class_found: bool = False
-    gang_served: bool = True  # whether the cluster has the PodGroup kind
+    gang_served: bool = True  # whether the cluster has Volcano's PodGroup kind
+    native_groups: tuple[NativeGroup, ...] = ()
+    native_served: bool = False  # whether it has that of Kubernetes itself
     report: ReceivedReport | None = None  # the newest of the job's program
     # The phases of those jobs that exist of which this one comes after; before it has started.
     after: Mapping[str, AITrainingJobPhase] = field(default_factory=dict)
@@ -111,6 +115,19 @@ class AITrainingJobSnapshot:
         """Whether the job asks for the parts by which its programs train together."""
         every = (one for spec in self.roles.values() for one in containers_of(spec.template))
         return asks_for_training(self.job.spec.reporting, self.job.metadata, every)
+
+    @cached_property
+    def uses_native_gang(self) -> bool:
+        """Whether the job's groups are those of Kubernetes itself. It keeps the kind it has."""
+        if not self.settings.gang or self.group is not None:
+            return False
+        wants = self.settings.gang_api == NATIVE_GANGS and self.native_served
+        return wants or bool(self.native_groups)
+
+    @property
+    def uses_volcano_gang(self) -> bool:
+        wants = self.settings.gang_api != NATIVE_GANGS and self.gang_served
+        return self.settings.gang and not self.uses_native_gang and (wants or bool(self.group))
 
     def of_role(self, role: str) -> tuple[Replica, ...]:
         return tuple(one for one in self.replicas if one.role == role)

@@ -22,6 +22,7 @@ from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.dependencies import failed
+from swell.operator.aitrainingjob.native_gang import remarks
 from swell.operator.aitrainingjob.phases import (
     REASON_TEXT,
     TRANSITIONS,
@@ -186,8 +187,11 @@ def events(
     if old.phase is Phase.EMPTY:
         yield from make.at_first(
             "" if snapshot.priority_class_found else spec.priority,
-            is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
+            is_gang_missing=snapshot.settings.gang
+            and not (snapshot.uses_volcano_gang or snapshot.uses_native_gang),
         )
+    for reason_of_remark, text_of_remark in remarks(snapshot):
+        yield make.warning(reason_of_remark, text_of_remark)
     if snapshot.stored_status is not None:
         yield from make.recovered(status.conditions)
     if begun is not None:

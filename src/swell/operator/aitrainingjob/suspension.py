@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJobStatus, Suspension
 from swell.api.kinds import POD_GROUPS
 from swell.api.times import format_time, parse_time
+from swell.operator.aitrainingjob.cleanup import delete_native_groups
 from swell.operator.aitrainingjob.departures import depart
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.runtime.plan import Action, DeleteObject
@@ -24,7 +25,8 @@ from swell.runtime.plan import Action, DeleteObject
 
 def is_over(snapshot: AITrainingJobSnapshot) -> bool:
     """Whether a recorded suspension can be taken away: it is not wanted, and all pods are gone."""
-    return not snapshot.job.wants_suspension and not snapshot.pods and snapshot.group is None
+    groups = snapshot.group or snapshot.native_groups
+    return not snapshot.job.wants_suspension and not snapshot.pods and not groups
 
 
 def begun(
@@ -67,4 +69,4 @@ def release_actions(
     group = snapshot.group
     if group is not None and group.metadata.deletion_timestamp is None:
         actions.append(DeleteObject(POD_GROUPS, group.metadata.key, group.metadata.uid))
-    return actions
+    return [*actions, *delete_native_groups(snapshot)]

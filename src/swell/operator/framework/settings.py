@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VOLCANO_GANGS = "volcano"
+NATIVE_GANGS = "native"
+GANG_APIS = (VOLCANO_GANGS, NATIVE_GANGS)
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
@@ -25,4 +28,6 @@ class OperatorSettings:
     node_fence_after_s: float = 60.0
     default_scheduler: str = "swell"
     gang: bool = True
+    # The kind of PodGroup that new jobs get; a job keeps the kind that it has.
+    gang_api: str = VOLCANO_GANGS
     gpu_resources: tuple[str, ...] = GPU_RESOURCES

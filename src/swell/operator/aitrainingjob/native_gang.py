@@ -1,0 +1,275 @@
+"""The gang of a job as PodGroups of Kubernetes itself, where the operator is asked for them.
+
+The spec of such a group cannot be changed, it does not say which pods its minimum consists of, and
+kube-scheduler does not count pods that have finished. So
+
+- only the pods of the minimum are created until all of them have a node; the others follow;
+- a job whose minimum, priority or constraint has changed keeps its group until it has no pods, and
+  gets another then, `<job>-<n>`;
+- pods that come again when too few others are left to make up the minimum get a group of their
+  own, `<job>-r<n>`.
+
+Both numbers are recorded in the job's status before they are used. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.kinds import NATIVE_GROUPS
+from swell.api.meta import Body
+from swell.api.native_groups import GROUP_MODE, POD_MODE, NativeGroup
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
+    Replica,
+    current,
+    is_number,
+    missing,
+)
+from swell.operator.framework.children import controller_reference
+from swell.runtime.plan import Action, CreateObject, DeleteObject
+
+QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+# The spec that was asked for. A server drops the fields of gates that are off, so the spec that it
+# shows is not what the next one is compared with.
+ASKED: Final = f"{labels.GROUP_VALUE}/asked-gang"
+REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
+TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeGang:
+    """The native groups of a job for one pass: which pods may come, and which group they name."""
+
+    wanted: list[tuple[str, int]]
+    group: str
+    actions: list[Action]
+
+
+def numbered(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AITrainingJobStatus:
+    """The status with the numbers of the groups that this pass needs."""
+    if not snapshot.uses_native_gang:
+        return status
+    # A lost status has lost the numbers; the names of the groups have them, too.
+    status = replace(
+        status,
+        gang_number=max(status.gang_number, *_numbers(snapshot, "-"), 0),
+        retry_gangs=max(status.retry_gangs, *_numbers(snapshot, "-r"), 0),
+    )
+    held = _main(snapshot, status)
+    if held is not None and not snapshot.pods and _is_outdated(snapshot, held):
+        status = replace(status, gang_number=status.gang_number + 1)
+    wanted = [*_admitted(snapshot, status)]
+    if _needs_own_group(snapshot, status, wanted) and not _is_open(snapshot, status, wanted):
+        status = replace(status, retry_gangs=status.retry_gangs + 1)
+    return status
+
+
+def native_gang(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> NativeGang:
+    """The pods that may be created now with their group, and the steps to the groups.
+
+    `status` must be one that `numbered` returned, and be written before the steps are taken.
+    """
+    wanted = [*_admitted(snapshot, status)]
+    main = _main_name(snapshot, status)
+    spec = gang_spec_of(snapshot)
+    actions: list[Action] = []
+    if _main(snapshot, status) is None:
+        actions.append(CreateObject(NATIVE_GROUPS, _body(snapshot, main, spec)))
+    group = main
+    if _needs_own_group(snapshot, status, wanted):
+        group = _retry_name(snapshot, status)
+        if not any(held.metadata.name == group for held in snapshot.native_groups):
+            few = {**spec, "schedulingPolicy": {"gang": {"minCount": len(wanted)}}}
+            actions.append(CreateObject(NATIVE_GROUPS, _body(snapshot, group, few)))
+    actions += _deletions(snapshot, main)
+    return NativeGang(wanted, group, actions)
+
+
+def gang_spec_of(snapshot: AITrainingJobSnapshot) -> Body:
+    """The spec of the group of a job's minimum."""
+    least = sum(role.gang_minimum for role in snapshot.roles.values())
+    is_elastic = any(role.is_elastic for role in snapshot.roles.values())
+    spec: Body = {
+        "schedulingPolicy": {"gang": {"minCount": max(least, 1)}},
+        "disruptionMode": POD_MODE if is_elastic else GROUP_MODE,
+    }
+    priority = snapshot.job.spec.priority
+    if priority and snapshot.priority_class_found:
+        spec["priorityClassName"] = priority
+    key = common_topology(snapshot)
+    if key:
+        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
+    return spec
+
+
+def common_topology(snapshot: AITrainingJobSnapshot) -> str:
+    """The label key that all roles require alike; empty if there is none."""
+    keys = {_notes(role.template).get(REQUIRED_TOPOLOGY, "") for role in snapshot.roles.values()}
+    return keys.pop() if len(keys) == 1 else ""
+
+
+def remarks(snapshot: AITrainingJobSnapshot) -> Iterator[tuple[str, str]]:
+    """Reason and text of the events about what the group of a job does not say.
+
+    Each is about the spec, so it is said when the spec is new.
+    """
+    job = snapshot.job
+    if not snapshot.uses_native_gang or job.metadata.generation == job.status.observed_generation:
+        return
+    if _has_more_topology(snapshot):
+        text = "its PodGroup can say one required label only; kube-scheduler ignores the rest"
+        yield "TopologyNotInGroup", text
+    held = _main(snapshot, job.status)
+    if held is not None and snapshot.pods and _is_outdated(snapshot, held):
+        text = (
+            f"PodGroup {held.metadata.name} cannot be changed: the new minimum, priority or "
+            "constraint counts when all pods of the job have gone the next time"
+        )
+        yield "GangChangeWaits", text
+
+
+def _numbers(snapshot: AITrainingJobSnapshot, mark: str) -> list[int]:
+    """The numbers behind a mark in the names of the job's groups."""
+    prefix = snapshot.job.metadata.name + mark
+    names = (one.metadata.name for one in snapshot.native_groups)
+    ends = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return [int(end) for end in ends if is_number(end)]
+
+
+def _admitted(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> Iterator[tuple[str, int]]:
+    """The missing replicas that may be created: those of the minimum first."""
+    has_minimum = _has_minimum(snapshot, status)
+    for role, index in missing(snapshot, status):
+        if has_minimum or index < snapshot.roles[role].gang_minimum:
+            yield role, index
+
+
+def _has_minimum(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> bool:
+    """Whether every pod of the minimum has a node, or had one and has finished."""
+    placed = {
+        (one.role, one.index)
+        for one in current(snapshot, status)
+        if (one.is_bound or one.is_finished) and not one.is_leaving
+    }
+    return all(
+        (role, index) in placed
+        for role, spec in snapshot.roles.items()
+        for index in range(min(spec.gang_minimum, status.target_replicas.get(role, 0)))
+    )
+
+
+def _needs_own_group(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, wanted: list[tuple[str, int]]
+) -> bool:
+    """Whether the pods to come, with those that live, are fewer than the minimum of the group.
+
+    It is so only after some have finished: otherwise the missing ones are the whole minimum.
+    """
+    if not wanted or not any(one.is_finished for one in snapshot.replicas):
+        return False
+    least = sum(role.gang_minimum for role in snapshot.roles.values())
+    main = _main_name(snapshot, status)
+    living = [one for one in snapshot.replicas if _lives(one) and _group_of(one) == main]
+    return len(living) + len(wanted) < least
+
+
+def _is_open(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, wanted: list[tuple[str, int]]
+) -> bool:
+    """Whether the pods to come are the rest of those that the last own group was made for."""
+    name = _retry_name(snapshot, status)
+    held = next((one for one in snapshot.native_groups if one.metadata.name == name), None)
+    gang = None if held is None else held.spec.scheduling_policy.gang
+    if gang is None or status.retry_gangs == 0:
+        return False
+    n_there = sum(_group_of(one) == name for one in snapshot.replicas)
+    return n_there + len(wanted) == gang.min_count
+
+
+def _lives(replica: Replica) -> bool:
+    return not (replica.is_finished or replica.is_leaving)
+
+
+def _group_of(replica: Replica) -> str:
+    group = replica.pod.spec.scheduling_group
+    return "" if group is None else group.pod_group_name
+
+
+def _main_name(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> str:
+    name = snapshot.job.metadata.name
+    return f"{name}-{status.gang_number}" if status.gang_number else name
+
+
+def _retry_name(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> str:
+    return f"{snapshot.job.metadata.name}-r{status.retry_gangs}"
+
+
+def _main(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> NativeGroup | None:
+    name = _main_name(snapshot, status)
+    return next((one for one in snapshot.native_groups if one.metadata.name == name), None)
+
+
+def _is_outdated(snapshot: AITrainingJobSnapshot, held: NativeGroup) -> bool:
+    asked = held.metadata.annotations.get(ASKED)
+    return asked is not None and asked != _canonical(gang_spec_of(snapshot))
+
+
+def _deletions(snapshot: AITrainingJobSnapshot, main: str) -> list[Action]:
+    """Delete the groups that another has replaced: none of their pods was left then."""
+    own = f"{snapshot.job.metadata.name}-r"
+    return [
+        DeleteObject(NATIVE_GROUPS, one.metadata.key, one.metadata.uid)
+        for one in snapshot.native_groups
+        if one.metadata.name != main
+        and not one.metadata.name.startswith(own)
+        and one.metadata.deletion_timestamp is None
+    ]
+
+
+def _body(snapshot: AITrainingJobSnapshot, name: str, spec: Body) -> Body:
+    job = snapshot.job
+    notes = {ASKED: _canonical(spec), QUEUE_ANNOTATION: job.spec.queue or "default"}
+    return {
+        "apiVersion": NATIVE_GROUPS.api_version,
+        "kind": NATIVE_GROUPS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": job.metadata.namespace,
+            "labels": {**job.metadata.labels, **labels.of_job(job.metadata.name)},
+            "annotations": notes,
+            "ownerReferences": [controller_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def _canonical(spec: Body) -> str:
+    return json.dumps(spec, sort_keys=True, separators=(",", ":"))
+
+
+def _has_more_topology(snapshot: AITrainingJobSnapshot) -> bool:
+    spec = snapshot.job.spec
+    if spec.network_topology or any(role.network_topology for role in snapshot.roles.values()):
+        return True
+    asked = [
+        {name for name in _notes(role.template) if name.startswith(TOPOLOGY_PREFIX)}
+        for role in snapshot.roles.values()
+    ]
+    known = {REQUIRED_TOPOLOGY} if common_topology(snapshot) else set()
+    return any(names != known for names in asked)
+
+
+def _notes(template: Body) -> Body:
+    meta = template.get("metadata")
+    notes = meta.get("annotations") if isinstance(meta, dict) else None
+    return notes if isinstance(notes, dict) else {}
