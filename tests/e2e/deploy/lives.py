@@ -15,6 +15,7 @@ from swell.api.kinds import (
     CONFIG_MAPS,
     JOBS,
     NAMESPACES,
+    NATIVE_GROUPS,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
@@ -59,6 +60,7 @@ from tests.e2e.operator.scenario import Scenario, Trial, scenario
 PART = "operator"
 WITHIN_S = 60.0
 CLOSE_S = 0.25  # for connections cut off in the middle
+NATIVELY = "--gang-api=native"
 FLAGS = ["--gc-period=2s", "--node-lost-after=2s", "--node-fence-after=1s", "--adopt-original"]
 ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 3}
 
@@ -85,6 +87,11 @@ OF_NODES: tuple[Scenario, ...] = (
     scenario("loses-its-node", job({"a": pods(1)}),
           runs(), loses_node("a-0"), becomes("NodeFail"), is_reported("TrainingJobNodeFail"),
           n_nodes=1),
+)
+# For an operator that writes PodGroups of Kubernetes itself.
+NATIVE: Scenario = scenario(
+    "native", job({"a": pods(1)}),
+    runs(), ends("a-0"), becomes("Succeed"), deletes_job(), nothing_is_left(),
 )
 # fmt: on
 
@@ -171,6 +178,22 @@ async def live_on(life: Life) -> None:
         for step in (runs(), *again, *again):
             await step.act(play)
         await life.installed.until_used(PART, Right("patch", "events.k8s.io", "events"))
+
+
+async def live_natively(life: Life) -> None:
+    """A job with a PodGroup of Kubernetes itself, and one whose group's name is taken."""
+    taken, namespace = "taken", life.namespace
+    frame = {"apiVersion": NATIVE_GROUPS.api_version, "kind": NATIVE_GROUPS.kind}
+    meta = {"name": taken, "namespace": namespace}
+    spec: Body = {"schedulingPolicy": {"basic": {}}}
+    async with _world(life) as (admin, observation):
+        await admin.create(NATIVE_GROUPS.untyped(), {**frame, "metadata": meta, "spec": spec})
+        wanted = manifest(taken, namespace, job({"a": pods(1)}))
+        await admin.create(AI_TRAINING_JOBS.untyped(), wanted)
+        await NATIVE.run(admin, observation)
+        for verb in ("get", "delete"):
+            right = Right(verb, NATIVE_GROUPS.group, NATIVE_GROUPS.plural)
+            await life.installed.until_used(PART, right)
 
 
 async def _training_job(admin: Cluster, life: Life) -> None:

@@ -8,7 +8,16 @@ from dataclasses import replace
 import yaml
 
 from tests.e2e.deploy.installed import DEPLOY, Installed
-from tests.e2e.deploy.lives import FLAGS, PART, STORIES, Life, live, live_on
+from tests.e2e.deploy.lives import (
+    FLAGS,
+    NATIVELY,
+    PART,
+    STORIES,
+    Life,
+    live,
+    live_natively,
+    live_on,
+)
 from tests.e2e.deploy.rights import granted
 
 NAMESPACE = "swell-jobs"
@@ -27,6 +36,8 @@ def test_operator_of_one_namespace_needs_no_other_rights(installed: Installed) -
         asyncio.run(live(life))
     with here.run(program, PART, FLAGS):
         asyncio.run(live_on(life))
+    with here.run(program, PART, [*FLAGS, NATIVELY]):
+        asyncio.run(live_natively(life))
     uses = here.uses(PART)
 
     assert not [one["kind"] for one in documents if one["kind"].startswith("Cluster")]

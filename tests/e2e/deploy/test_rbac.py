@@ -8,7 +8,17 @@ import json
 import pytest
 
 from tests.e2e.deploy.installed import Installed, deployment, rights_of
-from tests.e2e.deploy.lives import FLAGS, OF_NODES, PART, STORIES, Life, live, live_on
+from tests.e2e.deploy.lives import (
+    FLAGS,
+    NATIVELY,
+    OF_NODES,
+    PART,
+    STORIES,
+    Life,
+    live,
+    live_natively,
+    live_on,
+)
 from tests.e2e.deploy.scraping import READER, accounts, free_port, metrics_flags, until_answered
 
 PARTS = ("operator", "scheduler")
@@ -24,6 +34,8 @@ def test_operator_has_the_rights_it_needs_and_no_others(installed: Installed) ->
     with installed.running(PART, [*FLAGS, *metrics_flags(port)]):
         asyncio.run(live_on(life))
         asyncio.run(until_answered(port, tokens[READER], 200))
+    with installed.running(PART, [*FLAGS, NATIVELY]):
+        asyncio.run(live_natively(life))
     uses = installed.uses(PART)
     asked = {use.right for use in uses}
     rights = rights_of(PART)

@@ -12,6 +12,7 @@ from swell.api.kinds import (
     AI_TRAINING_JOBS,
     HYPER_NODES,
     NAMESPACES,
+    NATIVE_GROUPS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
@@ -96,6 +97,10 @@ async def _live(installed: Installed) -> None:
         await _until_running(user, "saving-t-", 1)
         await _gang(user, "evicts", 2, "2", "high")
         await _until_running(user, "evicts-", 2)
+        await _native_gang(user, "native", 2)
+        await _until_running(user, "native-", 2)
+        status = f"{NATIVE_GROUPS.plural}/status"
+        await installed.until_used(PART, Right("patch", NATIVE_GROUPS.group, status))
         await _gang(user, "waits", 1, "100", "low")
         await close_and_open(user)
         await close_and_open(user)
@@ -172,6 +177,15 @@ async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str, **mor
         body = _object(PODS, f"{name}-{index}", spec=pod_spec)
         body["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
         await user.create(PODS, body)
+
+
+async def _native_gang(user: Cluster, name: str, n: int) -> None:
+    spec: Body = {"schedulingPolicy": {"gang": {"minCount": n}}}
+    await user.create(NATIVE_GROUPS, _object(NATIVE_GROUPS, name, spec=spec))
+    for index in range(n):
+        group = {"schedulingGroup": {"podGroupName": name}}
+        pod_spec = {**_spec("100m"), "schedulerName": "swell", **group}
+        await user.create(PODS, _object(PODS, f"{name}-{index}", spec=pod_spec))
 
 
 async def _until_running(user: Cluster, prefix: str, n: int) -> None:

@@ -16,7 +16,9 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.framework.program import install_crds
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.program import install_crds, operate
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
@@ -125,9 +127,16 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 @asynccontextmanager
 async def native_world(
-    plane: ControlPlane, namespace: str, nodes: Mapping[str, Mapping[str, str]], cpu: int = 4
+    plane: ControlPlane,
+    namespace: str,
+    nodes: Mapping[str, Mapping[str, str]],
+    cpu: int = 4,
+    gang_api: str = "",
 ) -> AsyncIterator[World]:
-    """Play nodes with these labels, and run a scheduler of ours, in a namespace of its own."""
+    """Play nodes with these labels, and run a scheduler of ours, in a namespace of its own.
+
+    With a `gang_api` an operator runs as well.
+    """
     clock = SystemClock()
     async with connect(read_kubeconfig([plane.kubeconfig]), clock, Random(1)) as cluster:
         await install_crds(cluster, clock)
@@ -149,6 +158,10 @@ async def native_world(
         settings = SchedulerSettings(scheduler_names=(OURS,))
         scheduler = Scheduler(cluster, settings, clock=clock, random=Random(3))
         manager.add("scheduler", scheduler.run)
+        if gang_api:
+            jobs = AITrainingJobSettings(namespace=namespace, gang_api=gang_api)
+            kind = ai_training_job_kind(jobs)
+            manager.add("operator", lambda: operate(kind, cluster, clock=clock, random=Random(4)))
         running = asyncio.create_task(manager.run())
         try:
             yield World(cluster, namespace)

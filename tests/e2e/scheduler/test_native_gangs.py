@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import pytest
 
-from swell.api.kinds import JOBS, NATIVE_GROUPS, POD_GROUPS, PODS
+from swell.api.kinds import AI_TRAINING_JOBS, JOBS, NATIVE_GROUPS, POD_GROUPS, PODS
 from swell.api.meta import Body, Key
+from swell.api.pod import PodPhase
 from swell.runtime.cluster import Patch, PatchKind, Selection
 from tests.e2e.scheduler.native_world import (
     HIGH,
@@ -55,9 +56,10 @@ def played(
     play: Play,
     nodes: Mapping[str, Mapping[str, str]] = ONE,
     cpu: int = 4,
+    gang_api: str = "",
 ) -> None:
     async def main() -> None:
-        async with native_world(plane, namespace, nodes, cpu) as world:
+        async with native_world(plane, namespace, nodes, cpu, gang_api) as world:
             await play(world)
 
     asyncio.run(main())
@@ -280,6 +282,87 @@ def test_groups_of_both_kinds_with_one_name_are_two_gangs(plane: ControlPlane) -
         assert set(await world.until_placed("", 2)) == {"g-0", "g-1"}
 
     played(plane, "twofold", play)
+
+
+def elastic_job(world: World, scheduler: str) -> Body:
+    """2 to 4 pods, each restarted alone when it is lost; 4 are wanted."""
+    spec = {key: value for key, value in world.pod_spec().items() if key != "schedulerName"}
+    (container,) = spec["containers"]
+    role: Body = {
+        "replicas": 4,
+        "minReplicas": 2,
+        "maxReplicas": 4,
+        "edlPolicy": "Manual",
+        "restartPolicy": "Always",
+        "restartScope": "Pod",
+        "template": {"spec": {**spec, "containers": [{**container, "name": "aitj-main"}]}},
+    }
+    return {
+        "apiVersion": AI_TRAINING_JOBS.api_version,
+        "kind": AI_TRAINING_JOBS.kind,
+        "metadata": {"name": "fit", "namespace": world.namespace},
+        "spec": {"schedulerName": scheduler, "replicaSpecs": {"t": role}},
+    }
+
+
+def test_operator_runs_an_elastic_job_on_the_stock_scheduler(plane: ControlPlane) -> None:
+    """It starts with its minimum, grows, loses a pod and recovers, also after one has finished."""
+
+    async def play(world: World) -> None:
+        for index in range(2):
+            await world.cluster.create(PODS, world.pod(f"filler-{index}"))
+        await world.until_placed("filler", 2)
+        await world.cluster.create(AI_TRAINING_JOBS, elastic_job(world, KUBES))
+        assert set(await world.until_placed("fit-t", 2)) == {"fit-t-0", "fit-t-1"}
+        group = await world.read_group("fit")
+        assert group.spec.scheduling_policy.gang is not None
+        assert group.spec.scheduling_policy.gang.min_count == 2
+        await world.remove("filler-0")
+        await world.remove("filler-1")
+        await world.until_placed("fit-t", 4)
+        await world.remove("fit-t-1")
+        await world.until_placed("fit-t", 4)
+        for name in ("fit-t-0", "fit-t-1", "fit-t-2"):
+            await finish(world, name)
+        await world.remove("fit-t-3")
+
+        async def is_back() -> bool:
+            listed = (await world.cluster.list(PODS, Selection(world.namespace))).items
+            found = {p.metadata.name: p for p in listed if p.metadata.deletion_timestamp is None}
+            pod = found.get("fit-t-3")
+            group = pod.spec.scheduling_group if pod else None
+            return bool(pod and pod.spec.node_name and group and group.pod_group_name == "fit-r1")
+
+        await until(is_back)
+
+    played(plane, "elastic", play, gang_api="native")
+
+
+async def finish(world: World, name: str) -> None:
+    body: Body = {"metadata": {"annotations": {"elasticdeeplearning.ai/hollow-duration": "0s"}}}
+    key = Key(world.namespace, name)
+    await world.cluster.patch(PODS, key, Patch(PatchKind.MERGE, body))
+
+    async def has_finished() -> bool:
+        return (await world.read(name)).status.phase is PodPhase.SUCCEEDED
+
+    await until(has_finished)
+
+
+def test_both_kinds_of_groups_have_the_same_placements(plane: ControlPlane) -> None:
+    """The same job with one role, under our scheduler."""
+    places: dict[str, dict[str, str]] = {}
+
+    async def play(world: World) -> None:
+        await world.cluster.create(AI_TRAINING_JOBS, elastic_job(world, OURS))
+        found = await world.until_placed("fit-t", 4)
+        kept = {name: node.removeprefix(f"{world.namespace}-") for name, node in found.items()}
+        places[world.namespace] = kept
+
+    nodes: Mapping[str, Mapping[str, str]] = {"a": {}, "b": {}}
+    played(plane, "alike-volcano", play, nodes, cpu=3, gang_api="volcano")
+    played(plane, "alike-native", play, nodes, cpu=3, gang_api="native")
+    assert places["alike-volcano"] == places["alike-native"]
 
 
 def test_without_the_gates_pods_have_no_group_and_nothing_breaks(

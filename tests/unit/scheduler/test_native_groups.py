@@ -8,10 +8,15 @@ import msgspec
 import pytest
 
 from swell.api.meta import Key
+from swell.api.native_groups import NativeGroup
 from swell.api.policy import PriorityClass
-from swell.api.scheduling import PodGroup
+from swell.api.scheduling import PodGroup, Queue
+from swell.cli.explain.report import ExplainInput, report_on
+from swell.cli.explain.target import ExplainTarget, TargetName, target_in
+from swell.scheduler.config import DEFAULT
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import GROUP_ANNOTATION, TaskStatus
+from swell.scheduler.plan import SchedulerObjects
 from tests.native_clusters import RACK, member, members, native, node, planned
 
 JOB = "ns/podgroup.k8s:g"
@@ -243,3 +248,30 @@ def test_group_that_goes_leaves_its_pods_waiting_and_nothing_behind() -> None:
     assert terms.object is None
     snapshot.remove_pod("ns/g-0")
     assert snapshot.jobs == {}
+
+
+def test_explain_finds_the_native_group_of_a_pod_and_of_a_job() -> None:
+    """A job's group is the last that it owns, because its pods came last."""
+    pods = [member("g-0", "g"), member("fit-trainer-0", "fit-1")]
+    owner = {"kind": "AITrainingJob", "name": "fit", "controller": True, "uid": "u"}
+    groups = [native("g", 2), native("fit", 1), native("fit-1", 2)]
+    owned = [msgspec.to_builtins(group) for group in groups]
+    for n, body in enumerate(owned[1:]):
+        body["metadata"]["ownerReferences"] = [owner]
+        body["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{n}Z"
+    objects = SchedulerObjects(
+        nodes=[node("a", 9)],
+        pods=pods,
+        native_groups=[msgspec.convert(body, NativeGroup) for body in owned],
+        queues=[msgspec.convert({"metadata": {"name": "default"}}, Queue)],
+    )
+    of_pod = target_in(TargetName("g-0"), "ns", objects)
+    assert str(of_pod.group) == JOB
+    found = report_on(of_pod, ExplainInput(objects), DEFAULT, ())
+    assert found.explanation is not None
+    assert found.explanation.reason == "NotEnoughTasks"
+
+    job = ExplainTarget("AITrainingJob", Key("ns", "fit"), Key("ns", "fit"))
+    of_job = report_on(job, ExplainInput(objects), DEFAULT, ())
+    assert of_job.explanation is not None
+    assert of_job.explanation.group == "ns/podgroup.k8s:fit-1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from swell.api.kinds import (
     AI_TRAINING_JOBS,
     HYPER_NODES,
     NAMESPACES,
+    NATIVE_GROUPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -22,7 +23,8 @@ from swell.api.kinds import (
     QUEUES,
     STORAGE_CLASSES,
 )
-from swell.api.meta import Body
+from swell.api.meta import Body, Key
+from swell.api.native_groups import GROUP_SCHEDULED
 from swell.api.pod import Pod
 from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, PodGroupCondition
@@ -35,6 +37,7 @@ from swell.runtime.salvage import salvage
 from swell.scheduler.config import Config
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding
+from swell.scheduler.model.native_groups import native_group_of, native_job_name
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
@@ -100,6 +103,7 @@ def report_on(
     if target.is_final:
         return ExplainReport(target)
     objects, notes = found.objects, list(found.notes)
+    target = _with_native_group(target, objects)
     group = next((g for g in objects.groups if g.metadata.key == target.group), None)
     pods = [pod for pod in objects.pods if _is_of(pod, target)]
     names = {*SCHEDULER_NAMES, *scheduler_names}
@@ -117,7 +121,9 @@ def report_on(
     return ExplainReport(
         target,
         explanation,
-        _reported_on_group(group) if group is not None else _reported_on_pods(pods),
+        _reported_on_group(group)
+        if group is not None
+        else _reported_on_native(target, objects) or _reported_on_pods(pods),
         tuple(notes),
         tuple(filter(None, map(_problem, pods))),
         found.is_live,
@@ -147,6 +153,7 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     fill(objects.nodes, NODES, needed=True)
     fill(objects.pods, PODS, needed=True)
     fill(objects.groups, POD_GROUPS, needed=True)
+    fill(objects.native_groups, NATIVE_GROUPS)
     fill(objects.queues, QUEUES, needed=True)
     # The rest refines the answer: without it priorities, budgets or claims count as absent.
     fill(objects.priority_classes, PRIORITY_CLASSES)
@@ -180,10 +187,51 @@ def _placeholder(
 
 
 def _is_of(pod: Pod, target: ExplainTarget) -> bool:
-    meta = pod.metadata
-    group = meta.annotations.get(GROUP_ANNOTATION, "")
-    in_group = (meta.namespace, group) == target.group
+    meta, native = pod.metadata, native_group_of(pod)
+    groups = (meta.annotations.get(GROUP_ANNOTATION, ""), native_job_name(native) if native else "")
+    in_group = target.group in {Key(meta.namespace, group) for group in groups if group}
     return in_group or (target.kind == "Pod" and meta.key == target.key)
+
+
+def _with_native_group(target: ExplainTarget, objects: SchedulerObjects) -> ExplainTarget:
+    """Return the target with its native group, where it has one and none of Volcano.
+
+    Of several groups of a job the last that was made counts: its pods came last.
+    """
+    if any(group.metadata.key == target.group for group in objects.groups):
+        return target
+    owned = [
+        group.metadata
+        for group in objects.native_groups
+        if group.metadata.namespace == target.key.namespace
+        and (owner := group.metadata.controller) is not None
+        and (owner.kind, owner.name) == (target.kind, target.key.name)
+    ]
+    if not owned:
+        return target
+    last = max(owned, key=lambda meta: (meta.creation_timestamp or "", meta.name))
+    return replace(target, group=Key(last.namespace, native_job_name(last.name)))
+
+
+def _reported_on_native(
+    target: ExplainTarget, objects: SchedulerObjects
+) -> PodGroupCondition | None:
+    """Return the condition of a native group that waits; its message begins with the reason."""
+    for group in objects.native_groups:
+        meta = group.metadata
+        if Key(meta.namespace, native_job_name(meta.name)) != target.group:
+            continue
+        for one in group.status.conditions:
+            if one.type == GROUP_SCHEDULED and one.status == "False":
+                reason, _, message = one.message.partition(": ")
+                return PodGroupCondition(
+                    type=one.type,
+                    status=one.status,
+                    reason=reason,
+                    message=message,
+                    last_transition_time=one.last_transition_time,
+                )
+    return None
 
 
 def _reported_on_group(group: PodGroup) -> PodGroupCondition | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import msgspec
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
-from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PODS, TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, NATIVE_GROUPS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroup
@@ -19,6 +20,11 @@ from swell.cli.command_line import CommandError
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import NotFoundError
+from swell.scheduler.model.native_groups import (
+    NATIVE_PREFIX,
+    native_group_of,
+    native_job_name,
+)
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import virtual_group_name
 from swell.scheduler.plan import SchedulerObjects
@@ -28,6 +34,7 @@ _KINDS: tuple[Resource[Body], ...] = (
     AI_TRAINING_JOBS.untyped(),
     TRAINING_JOBS.untyped(),
     POD_GROUPS.untyped(),
+    NATIVE_GROUPS.untyped(),
     PODS.untyped(),
 )
 _JOBS = _KINDS[:2]
@@ -36,7 +43,7 @@ _KINDS_BY_NAME = {
     name: resource
     for resource in reversed(_KINDS)
     for name in (resource.plural, resource.kind.lower(), *resource.short_names)
-}
+} | {NATIVE_PREFIX.rstrip(":"): NATIVE_GROUPS.untyped()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ def read_target(given: TargetName, namespace: str, client: OneShot) -> ExplainTa
     """Read the target from the cluster; CommandError when no kind has an object of this name."""
     key = Key(namespace, given.name)
     kinds = (given.kind,) if given.kind else _KINDS
+    if given.kind == POD_GROUPS.untyped():
+        kinds = (given.kind, NATIVE_GROUPS.untyped())  # both kinds have this name
     jobs = [one for kind in kinds if kind in _JOBS and (one := _try_read(kind, key, client))]
     if len(jobs) > 1:
         named = f"an AITrainingJob and a TrainingJob are named {given.name}"
@@ -115,6 +124,8 @@ def _try_read(resource: Resource[Body], key: Key, client: OneShot) -> ExplainTar
             return _of_training_job(client.send(calls.get(TRAINING_JOBS, key)))
         if resource.plural == PODS.plural:
             return _of_pod(client.send(calls.get(PODS, key)))
+        if resource.group == NATIVE_GROUPS.group:
+            return _of_native_group(client.send(calls.get(NATIVE_GROUPS, key)))
         return _of_group(client.send(calls.get(POD_GROUPS, key)))
     except NotFoundError:
         return None  # also when the cluster does not serve the kind
@@ -126,6 +137,10 @@ def target_in(given: TargetName, namespace: str, objects: SchedulerObjects) -> E
     finders: tuple[tuple[Resource[object], Iterable[ExplainTarget]], ...] = (
         (AI_TRAINING_JOBS, (_of_job(j) for j in objects.training_jobs if j.metadata.key == key)),
         (POD_GROUPS, (_of_group(g) for g in objects.groups if g.metadata.key == key)),
+        (
+            NATIVE_GROUPS,
+            (_of_native_group(g) for g in objects.native_groups if g.metadata.key == key),
+        ),
         (PODS, (_of_pod(p) for p in objects.pods if p.metadata.key == key)),
     )
     for resource, found in finders:
@@ -139,6 +154,12 @@ def _of_group(group: PodGroup) -> ExplainTarget:
     meta = group.metadata
     phase = group.status.phase.value
     return ExplainTarget(group.kind, meta.key, meta.key, phase, since=meta.creation_timestamp)
+
+
+def _of_native_group(group: NativeGroup) -> ExplainTarget:
+    meta = group.metadata
+    name = Key(meta.namespace, native_job_name(meta.name))
+    return ExplainTarget(group.kind, meta.key, name, since=meta.creation_timestamp)
 
 
 def _of_job(job: AITrainingJob) -> ExplainTarget:
@@ -193,7 +214,9 @@ def _trainer_size(job: TrainingJob) -> RoleSize:
 
 def _of_pod(pod: Pod) -> ExplainTarget:
     meta = pod.metadata
-    name = meta.annotations.get(GROUP_ANNOTATION) or virtual_group_name(pod)
+    native = native_group_of(pod)
+    own = native_job_name(native) if native else virtual_group_name(pod)
+    name = meta.annotations.get(GROUP_ANNOTATION) or own
     group = Key(meta.namespace, name)
     since = meta.creation_timestamp
     return ExplainTarget(

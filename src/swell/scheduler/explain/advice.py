@@ -30,6 +30,7 @@ from swell.scheduler.explain.queue_limits import (
     missing_below_limits,
 )
 from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.native_groups import native_group_of, native_job_name
 from swell.scheduler.model.nodes import slots
 from swell.scheduler.model.queue_rules import BUILT_IN
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -349,5 +350,6 @@ def _if_nodes_added(
 
 
 def _group_of(pod: Pod) -> str:
-    group = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
-    return f"{pod.metadata.namespace}/{group}"
+    native = native_group_of(pod)
+    group = native_job_name(native) if native else ""
+    return f"{pod.metadata.namespace}/{pod.metadata.annotations.get(GROUP_ANNOTATION) or group}"
