@@ -25,7 +25,10 @@ import yaml
 DATA_DIR = Path(__file__).resolve().parents[1] / "src/swell/cluster/embedded/data"
 SCHEMAS_FILE = "builtin-schemas.json"
 KINDS_FILE = "builtin-kinds.json"
+GATED_SCHEMAS_FILE = "gated-schemas.json"
+GATED_KINDS_FILE = "gated-kinds.json"
 
+Kinds: TypeAlias = tuple[tuple[str, str, str], ...]
 # Served kinds: group, version, kind. Each brings its list kind.
 SERVED: tuple[tuple[str, str, str], ...] = (
     ("", "v1", "ConfigMap"),
@@ -48,6 +51,12 @@ SERVED: tuple[tuple[str, str, str], ...] = (
     ("rbac.authorization.k8s.io", "v1", "Role"),
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
     ("scheduling.k8s.io", "v1", "PriorityClass"),
+)
+
+# Kinds behind feature gates, which a server serves only if it is told to.
+GATED: tuple[tuple[str, str, str], ...] = (
+    ("scheduling.k8s.io", "v1alpha2", "PodGroup"),
+    ("scheduling.k8s.io", "v1alpha2", "Workload"),
 )
 
 # Kinds that are answered and never stored: they can be created only, and have no list kind.
@@ -170,9 +179,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing, exit 1 if files differ"
     )
+    parser.add_argument(
+        "--gated", action="store_true", help="fetch the kinds behind feature gates instead"
+    )
     flags = parser.parse_args(arguments)
-    with _kubeconfig(flags.kubeconfig) as kubeconfig:
-        files = builtin_data(server_from_kubeconfig(kubeconfig))
+    with _kubeconfig(flags.kubeconfig, is_gated=flags.gated) as kubeconfig:
+        server = server_from_kubeconfig(kubeconfig)
+        files = gated_data(server) if flags.gated else builtin_data(server)
     differing = [
         name for name, data in files.items() if _read_if_there(flags.output_dir / name) != data
     ]
@@ -191,6 +204,20 @@ def builtin_data(server: Server) -> dict[str, bytes]:
     return {
         SCHEMAS_FILE: _dump({"serverVersion": version, **schemas(server)}),
         KINDS_FILE: _dump({"serverVersion": version, **kinds(server)}),
+    }
+
+
+def gated_data(server: Server) -> dict[str, bytes]:
+    """The same for the kinds behind feature gates: what the other files do not have."""
+    version = msgspec.json.decode(server.get("/version"), type=Version).gitVersion
+    known = json.loads((DATA_DIR / SCHEMAS_FILE).read_bytes())["definitions"]
+    found = schemas(server, GATED, GATED)
+    definitions = found["definitions"]
+    assert isinstance(definitions, dict)
+    own = {name: schema for name, schema in definitions.items() if name not in known}
+    return {
+        GATED_SCHEMAS_FILE: _dump({"serverVersion": version, **found, "definitions": own}),
+        GATED_KINDS_FILE: _dump({"serverVersion": version, **kinds(server, GATED)}),
     }
 
 
@@ -214,16 +241,16 @@ def server_from_kubeconfig(file: Path) -> Server:
     return Server(cluster["server"].removeprefix("https://").rstrip("/"), trust, user["token"])
 
 
-def schemas(server: Server) -> JsonObject:
+def schemas(server: Server, taken: Kinds = SERVED + REVIEWS, listed: Kinds = SERVED) -> JsonObject:
     """Definitions of every kind taken and of all they refer to, and which definition is whose."""
     definitions: dict[str, JsonObject] = {}
-    for path in sorted({_version_path(group, version) for group, version, _ in SERVED + REVIEWS}):
+    for path in sorted({_version_path(group, version) for group, version, _ in taken}):
         for name, schema in _documented(server.get(f"/openapi/v3{path}")).items():
             definition = _compact(schema)
             # Every document repeats what it refers to.
             if definitions.setdefault(name, definition) != definition:
                 raise FetchError(f"{name} differs between documents")
-    roots = _roots(definitions)
+    roots = _roots(definitions, taken, listed)
     reached = _reachable(definitions, roots.values())
     return {
         "definitions": {name: definitions[name] for name in reached},
@@ -231,7 +258,7 @@ def schemas(server: Server) -> JsonObject:
     }
 
 
-def kinds(server: Server) -> JsonObject:
+def kinds(server: Server, taken: Kinds = SERVED + REVIEWS) -> JsonObject:
     """How each served kind is named, addressed and shown."""
     found: dict[tuple[str, str, str], ServedResource] = {}
     group_order: list[str] = []
@@ -243,7 +270,6 @@ def kinds(server: Server) -> JsonObject:
                 for resource in version.resources:
                     kind = resource.responseKind.kind
                     found[group.metadata.name, version.version, kind] = resource
-    taken = SERVED + REVIEWS
     served_groups = {group for group, _, _ in taken}
     return {
         "groups": [name for name in group_order if name in served_groups],
@@ -258,16 +284,18 @@ def _documented(raw: bytes) -> dict[str, JsonObject]:
     return found
 
 
-def _roots(definitions: Mapping[str, JsonObject]) -> dict[str, str]:
+def _roots(definitions: Mapping[str, JsonObject], taken: Kinds, listed: Kinds) -> dict[str, str]:
     """The definition of every kind taken, by `group/version/kind` (`version/kind` in core)."""
     names: dict[str, str] = {}
     for name, definition in definitions.items():
         owners = definition.get(OWNERS)
         if isinstance(owners, list) and isinstance(owners[0], dict):
             names[_key(*(str(owners[0][part]) for part in ("group", "version", "kind")))] = name
-    lists = tuple((group, version, f"{kind}List") for group, version, kind in SERVED)
+    lists = tuple((group, version, f"{kind}List") for group, version, kind in listed)
+    travelling = TRAVELLING if taken != listed else ()
     return {
-        key: names[key] for key in (_key(*gvk) for gvk in SERVED + lists + REVIEWS + TRAVELLING)
+        key: names[key]
+        for key in (_key(*gvk) for gvk in listed + lists + taken[len(listed) :] + travelling)
     }
 
 
@@ -363,13 +391,15 @@ def _references(schema: Json) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _kubeconfig(given: Path | None) -> Iterator[Path]:
+def _kubeconfig(given: Path | None, *, is_gated: bool) -> Iterator[Path]:
     if given is not None:
         yield given
         return
     from tests.testbed.control_plane import running_control_plane
+    from tests.testbed.native_gangs import API_SERVER_FLAGS
 
-    with running_control_plane(controllers=()) as plane:
+    flags = API_SERVER_FLAGS if is_gated else ()
+    with running_control_plane(controllers=(), api_server_flags=flags) as plane:
         yield plane.kubeconfig
 
 

@@ -26,18 +26,24 @@ _WHOLE = 1_000_000
 
 
 @cache
-def _embedded_kinds() -> tuple[ServedKind, ...]:
+def _embedded_kinds(gates: frozenset[str]) -> tuple[ServedKind, ...]:
     """Returns the kinds of an embedded cluster. They have no state, so all worlds share them."""
     rng = Chance(0).generator("unused")
-    return tuple(new_api_server(Storage(lambda: 0.0), SystemClock(), rng).registry)
+    return tuple(new_api_server(Storage(lambda: 0.0), SystemClock(), rng, gates).registry)
 
 
 class SimulatedServer:
     """The API server of one world with its store, and lists of its past."""
 
-    def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[ServedKind]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        chance: Chance,
+        kinds: Sequence[ServedKind],
+        gates: frozenset[str] = frozenset(),
+    ) -> None:
         registry = Registry()
-        for kind in (*_embedded_kinds(), *kinds):
+        for kind in (*_embedded_kinds(gates), *kinds):
             registry.add(kind)
         self.storage = Storage(clock.now, version=FIRST_VERSION)
         self._chance = chance

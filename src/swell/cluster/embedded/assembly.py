@@ -37,11 +37,16 @@ _SYSTEM_PRIORITIES = {
 }
 
 
-def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiServer:
-    """An API server on a new or an old store. Missing system objects are created."""
+def new_api_server(
+    storage: Storage, clock: Clock, rng: random.Random, gates: frozenset[str] = frozenset()
+) -> ApiServer:
+    """An API server on a new or an old store. Missing system objects are created.
+
+    `gates` are the feature gates that are on; see `builtin.podgroups`.
+    """
     api = ApiServer(
         storage,
-        builtin_registry(),
+        builtin_registry(gates),
         clock,
         new_uid=lambda: _random_uid(rng),
         rng=rng,

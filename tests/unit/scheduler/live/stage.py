@@ -14,6 +14,7 @@ from swell.api.kinds import (
     EVENTS,
     HYPER_NODES,
     NAMESPACES,
+    NATIVE_GROUPS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -21,6 +22,7 @@ from swell.api.kinds import (
     QUEUES,
 )
 from swell.api.meta import Body, Key
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.api.topology import HyperNode
@@ -39,10 +41,12 @@ DEFAULTS = SchedulerSettings()
 
 
 class Stage:
-    def __init__(self, settings: SchedulerSettings = DEFAULTS) -> None:
+    def __init__(
+        self, settings: SchedulerSettings = DEFAULTS, gates: frozenset[str] = frozenset()
+    ) -> None:
         self.clock = VirtualClock()
         self.settings = settings
-        self.server = SimulatedServer(self.clock, Chance(1), ())
+        self.server = SimulatedServer(self.clock, Chance(1), (), gates)
         self.user = self.server.connect("user")
         self._lives: list[asyncio.Task[None]] = []
         self.lines: list[Line] = []
@@ -135,6 +139,28 @@ class Stage:
         for number in range(size):
             await self.pod(f"{name}-{number}", name, cpu)
 
+    async def native_gang(
+        self, name: str, size: int, minimum: int | None = None, **spec: object
+    ) -> None:
+        """A native group and its pods."""
+        await self.native_group(name, size if minimum is None else minimum, **spec)
+        await self.native_pods(name, size)
+
+    async def native_group(self, name: str, minimum: int, **spec: object) -> None:
+        body = _head(NATIVE_GROUPS.api_version, NATIVE_GROUPS.kind, name, NAMESPACE)
+        policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+        await self.user.create(NATIVE_GROUPS.untyped(), {**body, "spec": {**policy, **spec}})
+
+    async def native_pods(self, name: str, size: int) -> None:
+        await self.native_pods_at(name, *range(size))
+
+    async def native_pods_at(self, name: str, *numbers: int) -> None:
+        for number in numbers:
+            await self.pod(f"{name}-{number}", schedulingGroup={"podGroupName": name})
+
+    async def read_native(self, name: str) -> NativeGroup:
+        return await self.user.get(NATIVE_GROUPS, Key(NAMESPACE, name))
+
     async def run_pods(self, *names: str) -> None:
         """What kubelets would do: bound pods run."""
         for pod in await self.pods():
@@ -173,11 +199,12 @@ class Stage:
 def on_stage(
     play: Callable[[Stage], Awaitable[None]],
     settings: SchedulerSettings = DEFAULTS,
+    gates: frozenset[str] = frozenset(),
 ) -> None:
     """Have a play played, in virtual time."""
 
     async def main() -> None:
-        stage = Stage(settings)
+        stage = Stage(settings, gates)
         await stage.user.create(NAMESPACES.untyped(), _head("v1", "Namespace", NAMESPACE, ""))
         await play(stage)
 

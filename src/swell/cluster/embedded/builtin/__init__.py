@@ -24,6 +24,7 @@ Files, from the common parts to the table of all kinds:
 - `configuration`: ConfigMaps and Secrets.
 - `nodes`: Nodes and Namespaces.
 - `policies`: PodDisruptionBudgets, PriorityClasses and Leases.
+- `podgroups`: PodGroups and Workloads, behind feature gates.
 - `roles`: roles and role bindings.
 - `events`: Events of both groups.
 - `kinds`: the table of all built-in kinds, as a registry begins with it.

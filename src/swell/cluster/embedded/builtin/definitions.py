@@ -62,6 +62,18 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "io.k8s.api.scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
 }
 
+GANGS = "io.k8s.api.scheduling.v1alpha2."
+_TERMS = ("schedulingConstraints", "disruptionMode", "priority")
+# Fields of the kinds behind gates that are there, though empty, if they are given: pointers in Go.
+GATED_POINTERS: Mapping[str, tuple[str, ...]] = {
+    "PodGroupSchedulingPolicy": ("basic", "gang"),
+    "PodGroupSpec": ("podGroupTemplateRef", *_TERMS),
+    "PodGroupTemplate": _TERMS,
+    "PodGroupTemplateReference": ("workload",),
+    "WorkloadSpec": ("controllerRef",),
+    "PodGroupResourceClaim": ("resourceClaimName", "resourceClaimTemplateName"),
+}
+
 UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})
 # Fields left to the kinds' own rules: kube-apiserver reports other reasons there, or none at all.
 ELSEWHERE: Mapping[str, frozenset[str]] = {
@@ -95,7 +107,8 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
 
 @cache
 def schemas() -> Mapping[str, Body]:
-    return dict(read_data("builtin-schemas.json")["definitions"])
+    files = ("builtin-schemas.json", "gated-schemas.json")
+    return {name: one for file in files for name, one in read_data(file)["definitions"].items()}
 
 
 @cache
@@ -110,15 +123,20 @@ def names() -> Mapping[tuple[str, str, str], str]:
 
 @cache
 def decoders() -> Decoders:
-    return Decoders(_with_defaults(schemas()), read_data("zero-values.json"))
+    return Decoders(_with_defaults(schemas()), _zero_values())
 
 
 @cache
 def enum_checks() -> EnumChecks:
     roots = dict.fromkeys(names().values(), UNCHECKED_AT_ROOT)
-    zeros = read_data("zero-values.json")
+    zeros = _zero_values()
     pointers = {name: frozenset(held.get("pointers", ())) for name, held in zeros.items()}
     return EnumChecks(schemas(), {**roots, **ELSEWHERE}, pointers)
+
+
+def _zero_values() -> dict[str, Any]:
+    gated = {f"{GANGS}{name}": {"pointers": list(held)} for name, held in GATED_POINTERS.items()}
+    return read_data("zero-values.json") | gated
 
 
 def merge_schema(name: str) -> MergeSchema:

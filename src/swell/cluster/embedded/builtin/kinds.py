@@ -18,6 +18,14 @@ from swell.cluster.embedded.builtin.endpoints import ENDPOINTS, SLICES
 from swell.cluster.embedded.builtin.events import CORE_EVENTS, NEW_EVENTS, EventConversion
 from swell.cluster.embedded.builtin.jobs import JOBS
 from swell.cluster.embedded.builtin.nodes import NAMESPACES, NODES
+from swell.cluster.embedded.builtin.podgroups import (
+    GENERIC,
+    POD_GROUPS,
+    WORKLOADS,
+    gang_behaviours,
+    with_groups,
+    without_groups,
+)
 from swell.cluster.embedded.builtin.pods import PODS
 from swell.cluster.embedded.builtin.policies import BUDGETS, LEASES, PRIORITIES
 from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
@@ -148,6 +156,8 @@ _TRAITS: dict[str, dict[str, Any]] = {
         "qualified_finalizers": False,
         "deletion_finalizer": CLEANUP_FINALIZER,
     },
+    POD_GROUPS: {"has_generation": False},
+    WORKLOADS: {"has_generation": False},
     "jobs.batch": {
         "default_propagation": "Orphan",
         "selectable_fields": _fields(status__successful="0"),
@@ -182,15 +192,26 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
 }
 
 
-def builtin_registry() -> Registry:
-    """A registry of the built-in kinds, as a cluster begins with it."""
+# The kinds that have pods, or templates of pods.
+_WITH_PODS = ("pods", "jobs.batch", "replicasets.apps")
+
+
+def builtin_registry(gates: frozenset[str] = frozenset()) -> Registry:
+    """A registry of the built-in kinds, as a cluster begins with it, with these feature gates."""
     registry = Registry()
-    for entry in definitions.read_data("builtin-kinds.json")["kinds"]:
-        registry.add(_kind(entry))
+    entries = definitions.read_data("builtin-kinds.json")["kinds"]
+    behaviours = dict(BEHAVIOURS)
+    if GENERIC in gates:
+        entries = [*entries, *definitions.read_data("gated-kinds.json")["kinds"]]
+        behaviours |= {**gang_behaviours(gates), "pods": with_groups(PODS)}
+    else:
+        behaviours |= {name: without_groups(behaviours[name]) for name in _WITH_PODS}
+    for entry in entries:
+        registry.add(_kind(entry, behaviours))
     return registry
 
 
-def _kind(entry: Mapping[str, Any]) -> ServedKind:
+def _kind(entry: Mapping[str, Any], behaviours: Mapping[str, Behaviour]) -> ServedKind:
     resource = f"{entry['plural']}.{entry['group']}" if entry["group"] else entry["plural"]
     definition = definitions.names()[entry["group"], entry["version"], entry["kind"]]
     is_review = tuple(entry["verbs"]) == ("create",)
@@ -217,7 +238,7 @@ def _kind(entry: Mapping[str, Any]) -> ServedKind:
             for column in entry["columns"]
         ),
         is_review=is_review,
-        rules=BuiltinRules(definition, Behaviour() if is_review else BEHAVIOURS[resource]),
+        rules=BuiltinRules(definition, Behaviour() if is_review else behaviours[resource]),
         merge_schema=definitions.merge_schema(definition),
         **{"qualified_finalizers": True, **_TRAITS.get(resource, {})},
     )

@@ -15,7 +15,7 @@ from swell.cluster.embedded.builtin.podspec import (
     default_pod_spec,
     pod_spec_errors,
 )
-from swell.cluster.embedded.builtin.policies import PRIORITY_CLASSES
+from swell.cluster.embedded.builtin.policies import PRIORITY_CLASSES, default_class
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import toleration_errors
 from swell.cluster.embedded.builtin.warnings import pod_warnings
@@ -87,7 +87,7 @@ def _set_priority(pod: Body, context: WriteContext) -> None:
         if found is None:
             raise _refused(pod, f"no PriorityClass with name {name} was found")
     else:
-        found = _default_class(context)
+        found = default_class(context)
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
     value = found["value"] if found is not None else 0
@@ -113,12 +113,6 @@ def _refuse_runtime_classes(pod: Body) -> None:
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         )
         raise _refused(pod, detail)
-
-
-def _default_class(context: WriteContext) -> Body | None:
-    """The default class; of several the one of lowest value, as in kube-apiserver."""
-    found = [one for one in context.each(PRIORITY_CLASSES) if one.get("globalDefault")]
-    return min(found, key=lambda one: one.get("value", 0), default=None)
 
 
 def _refused(pod: Body, message: str) -> Exception:

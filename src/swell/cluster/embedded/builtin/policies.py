@@ -66,6 +66,12 @@ def prepare_priority(new: Body, _old: Body | None, context: WriteContext) -> Non
             raise refusals.access_denied("priorityclasses", "scheduling.k8s.io", shown, message)
 
 
+def default_class(context: WriteContext) -> Body | None:
+    """The default class; of several the one of lowest value, as in kube-apiserver."""
+    found = [one for one in context.each(PRIORITY_CLASSES) if one.get("globalDefault")]
+    return min(found, key=lambda one: one.get("value", 0), default=None)
+
+
 def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     name, value = new["metadata"].get("name", ""), new.get("value", 0)
     policy = new.get("preemptionPolicy")

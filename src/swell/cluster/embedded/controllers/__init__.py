@@ -12,6 +12,7 @@ Files, from reading to deciding to writing:
 - `ranking`: the order in which surplus pods are deleted.
 - `replicaset`: decides about ReplicaSets.
 - `job`: decides about Jobs.
+- `podgroup`: decides when a deleted PodGroup may go.
 - `namespace`: decides how a deleted namespace is emptied.
 - `nodelifecycle`: decides about nodes whose Lease is no longer renewed.
 - `writes`: the writes that controllers share: pods from templates, slow start, status patches.

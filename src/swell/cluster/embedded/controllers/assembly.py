@@ -12,7 +12,15 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from swell.api.kinds import JOBS, LEASES, NAMESPACES, NODES, PODS, REPLICA_SETS
+from swell.api.kinds import (
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    NATIVE_GROUPS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+)
 from swell.api.meta import Key
 from swell.api.resource import ApiObject, Resource
 from swell.cluster.embedded.apiserver import ApiServer
@@ -21,6 +29,11 @@ from swell.cluster.embedded.controllers.garbage import GarbageCollector
 from swell.cluster.embedded.controllers.job.decide import decide_job, decide_release
 from swell.cluster.embedded.controllers.namespace import decide_namespace
 from swell.cluster.embedded.controllers.nodelifecycle import GRACE_S_DEFAULT, decide_node
+from swell.cluster.embedded.controllers.podgroup import (
+    BY_POD_GROUP,
+    PodGroupSnapshots,
+    decide_pod_group,
+)
 from swell.cluster.embedded.controllers.replicaset import decide_replica_set
 from swell.cluster.embedded.controllers.snapshots import (
     LEASE_NAMESPACE,
@@ -89,7 +102,8 @@ class _Assembly:
         self._api = api
         self._random = random
         self._connect = connect
-        self._pods = self._informer(PODS, [orphans_by_namespace(), _PODS_OF_SETS, _PODS_OF_JOBS])
+        indexes = [orphans_by_namespace(), _PODS_OF_SETS, _PODS_OF_JOBS, BY_POD_GROUP]
+        self._pods = self._informer(PODS, indexes)
 
     def add_all(self, settings: BuiltinControllerSettings) -> None:
         if settings.garbage_collector:
@@ -98,6 +112,8 @@ class _Assembly:
         self._add_jobs()
         self._add_namespaces()
         self._add_nodes(settings.node_monitor_grace_s)
+        if self._api.registry.stored(str(NATIVE_GROUPS)) is not None:
+            self._add_pod_groups()
 
     def _add_replica_sets(self) -> None:
         name = "replicaset-controller"
@@ -149,6 +165,18 @@ class _Assembly:
             queue=queue,
         )
         snapshots.on_removal(lambda key: queue.add_after(key, SETTLE_S))
+
+    def _add_pod_groups(self) -> None:
+        name = "podgroup-protection-controller"
+        groups = self._informer(NATIVE_GROUPS)
+        controller = self._add(
+            name,
+            Reconciler(PodGroupSnapshots(groups, self._pods).snapshot, decide_pod_group),
+            owners=groups,
+            others=[self._pods],
+            executor=self._executor(name, [groups]),
+        )
+        self._pods.add_handler(controller.wake, BY_POD_GROUP.name)
 
     def _add_nodes(self, grace_s: float) -> None:
         name = "node-lifecycle-controller"

@@ -42,6 +42,25 @@ def _priority_class(body: Body, now: float) -> Cells:
     return [_name(body), body.get("value", 0), is_default, _age(body, now), policy]
 
 
+def _pod_group(body: Body, now: float) -> Cells:
+    spec = _part(body, "spec")
+    policy = "Gang" if _part(spec, "schedulingPolicy").get("gang") is not None else "Basic"
+    reference = _part(_part(spec, "podGroupTemplateRef"), "workload")
+    found = {one.get("type"): one for one in _part(body, "status").get("conditions", ())}
+    status = "Pending"
+    if "DisruptionTarget" in found:  # whatever its status, as in kubectl
+        status = found["DisruptionTarget"].get("reason", "")
+    elif "PodGroupScheduled" in found:
+        is_true = found["PodGroupScheduled"].get("status") == "True"
+        status = "Scheduled" if is_true else "Unschedulable"
+    workload = reference.get("workloadName") or "<none>"
+    return [_name(body), policy, workload, status, _age(body, now)]
+
+
+def _workload(body: Body, now: float) -> Cells:
+    return [_name(body), _age(body, now)]
+
+
 def _lease(body: Body, now: float) -> Cells:
     return [_name(body), _part(body, "spec").get("holderIdentity", ""), _age(body, now)]
 
@@ -291,6 +310,7 @@ _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "namespaces": _namespace,
     "nodes": _node,
     "poddisruptionbudgets.policy": _disruption_budget,
+    "podgroups.scheduling.k8s.io": _pod_group,
     "pods": pod_cells,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "replicasets.apps": _replica_set,
@@ -299,4 +319,5 @@ _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "scales.autoscaling": _scale,
     "secrets": _secret,
     "services": _service,
+    "workloads.scheduling.k8s.io": _workload,
 }
