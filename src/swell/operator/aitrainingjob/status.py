@@ -184,14 +184,7 @@ def events(
     """The events for a status that is about to be written, and for a restart that begins."""
     old, spec = snapshot.job.status, snapshot.job.spec
     make = JobEvents(AI_TRAINING_JOBS, snapshot.job.metadata)
-    if old.phase is Phase.EMPTY:
-        yield from make.at_first(
-            "" if snapshot.priority_class_found else spec.priority,
-            is_gang_missing=snapshot.settings.gang
-            and not (snapshot.uses_volcano_gang or snapshot.uses_native_gang),
-        )
-    for reason_of_remark, text_of_remark in remarks(snapshot):
-        yield make.warning(reason_of_remark, text_of_remark)
+    yield from _about_the_spec(snapshot, make)
     if snapshot.stored_status is not None:
         yield from make.recovered(status.conditions)
     if begun is not None:
@@ -221,6 +214,18 @@ def deadline_at(snapshot: AITrainingJobSnapshot) -> float | None:
 
 def _holds(kind: str, status: AITrainingJobStatus) -> bool:
     return any(one.type == kind and one.status == "True" for one in status.conditions)
+
+
+def _about_the_spec(snapshot: AITrainingJobSnapshot, make: JobEvents) -> Iterator[EmitEvent]:
+    """The warnings about what a job asks for and does not get, once each."""
+    has_gang = snapshot.uses_volcano_gang or snapshot.uses_native_gang
+    if snapshot.job.status.phase is Phase.EMPTY:
+        yield from make.at_first(
+            "" if snapshot.priority_class_found else snapshot.job.spec.priority,
+            is_gang_missing=snapshot.settings.gang and not has_gang,
+        )
+    for reason, text in remarks(snapshot):
+        yield make.warning(reason, text)
 
 
 def _is_half_finished(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:

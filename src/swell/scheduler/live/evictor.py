@@ -72,6 +72,7 @@ class _EvictionBatch:
     pods: dict[Uid, Key]
     unmarked: dict[Uid, Key] = field(default_factory=dict)
     groups: dict[Key, Uid] = field(default_factory=dict)  # native ones, not marked yet
+    marking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Evictor:
@@ -126,6 +127,8 @@ class Evictor:
             async with asyncio.timeout(_WRITE_S):
                 pod = self._present(uid, key)
                 if pod is not None and uid in batch.unmarked:
+                    # First of all: once a pod is marked its operator may delete it.
+                    await self._mark_groups(batch)
                     pod = await self._mark(pod, batch.why)
                 # A pod that is gone counts as marked, or the others would wait for it for ever.
                 self._note_marked(batch, uid)
@@ -135,7 +138,6 @@ class Evictor:
                         self._queue.forget(uid)
                         self._queue.add_after(uid, wait_s)
                         return
-                    await self._mark_groups(batch)
                     await self._delete(pod)
                     pod = None
         except _FAILURES as error:
@@ -209,28 +211,33 @@ class Evictor:
 
     async def _mark_groups(self, batch: _EvictionBatch) -> None:
         """Mark the native groups that leave as a whole, before their first pod is deleted."""
+        async with batch.marking:
+            for key, uid in list(batch.groups.items()):
+                await self._mark_group(key, uid, batch.why)
+                del batch.groups[key]
+
+    async def _mark_group(self, key: Key, uid: Uid, why: EvictionCause) -> None:
         groups = self._cache.informers.native_groups
-        for key, uid in list(batch.groups.items()):
-            found = groups.get(key)
-            if found is not None and found.metadata.uid == uid and not is_marked_group(found):
-                condition = {
-                    "type": DISRUPTED,
-                    "status": "True",
-                    "reason": PREEMPTED,
-                    "message": batch.why.message,
-                    "lastTransitionTime": format_time(self._clock.now()),
-                    "observedGeneration": found.metadata.generation,
-                }
-                body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
-                try:
-                    marked = await self._cluster.patch(
-                        NATIVE_GROUPS.status, key, Patch(PatchKind.STRATEGIC, body)
-                    )
-                except NotFoundError:
-                    groups.observe_deleted(key, uid)
-                else:
-                    groups.observe(marked)
-            batch.groups.pop(key, None)
+        found = groups.get(key)
+        if found is None or found.metadata.uid != uid or is_marked_group(found):
+            return
+        condition = {
+            "type": DISRUPTED,
+            "status": "True",
+            "reason": PREEMPTED,
+            "message": why.message,
+            "lastTransitionTime": format_time(self._clock.now()),
+            "observedGeneration": found.metadata.generation,
+        }
+        body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+        try:
+            marked = await self._cluster.patch(
+                NATIVE_GROUPS.status, key, Patch(PatchKind.STRATEGIC, body)
+            )
+        except NotFoundError:
+            groups.observe_deleted(key, uid)
+        else:
+            groups.observe(marked)
 
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods
