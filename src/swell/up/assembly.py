@@ -98,7 +98,7 @@ async def _run(
     home = options.agent.home
     durable = await DurableStorage.open(home / homes.DATABASE, clock.now, expected)
     try:
-        api = new_api_server(durable.storage, clock, rng)
+        api = new_api_server(durable.storage, clock, rng, options.controllers.gates)
         parts = _Parts(api, clock, rng)
         # Held from readiness to the end: `swell up --detach` and `run` wait for this lock.
         with ExitStack() as ready:

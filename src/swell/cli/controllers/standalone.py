@@ -44,10 +44,39 @@ class ServerOptions:
         ),
     ] = 40.0
 
+    feature_gates: Annotated[
+        str,
+        typer.Option(
+            "--feature-gates",
+            help="Kinds of Kubernetes that are off by default: GenericWorkload=true,...",
+        ),
+    ] = ""
+
     def controller_settings(self) -> BuiltinControllerSettings:
         from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
 
-        return BuiltinControllerSettings(node_monitor_grace_s=self.node_monitor_grace_period)
+        return BuiltinControllerSettings(
+            node_monitor_grace_s=self.node_monitor_grace_period, gates=gates_in(self.feature_gates)
+        )
+
+
+def gates_in(text: str) -> frozenset[str]:
+    """Return the feature gates that are switched on; CommandError for any that is not known."""
+    from swell.cluster.embedded.builtin.podgroups import GATES, GENERIC
+
+    found: dict[str, bool] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = entry.partition("=")
+        if name not in GATES:
+            hint = f"the embedded server has {', '.join(GATES)}"
+            raise CommandError(f"there is no feature gate {name!r}", hint, 2)
+        if value not in {"true", "false"}:
+            raise CommandError(f"--feature-gates: {entry!r}", f"write {name}=true", 2)
+        found[name] = value == "true"
+    on = frozenset(name for name, is_on in found.items() if is_on)
+    if on and GENERIC not in on:
+        raise CommandError(f"{', '.join(sorted(on))} needs {GENERIC}=true", "add it", 2)
+    return on
 
 
 NewCluster = Annotated[

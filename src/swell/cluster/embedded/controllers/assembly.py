@@ -70,11 +70,13 @@ _PODS_OF_JOBS = by_controller_key(JOBS.kind)
 class BuiltinControllerSettings:
     """Settings of the built-in controllers.
 
-    Without `garbage_collector` none is run here; the simulator steps its own.
+    Without `garbage_collector` none is run here; the simulator steps its own. `gates` are the
+    feature gates that are on, of the API server as well.
     """
 
     node_monitor_grace_s: float = GRACE_S_DEFAULT
     garbage_collector: bool = True
+    gates: frozenset[str] = frozenset()
 
 
 def add_controllers(

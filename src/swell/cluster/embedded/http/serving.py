@@ -86,7 +86,7 @@ async def _serve_until_stopped(
     clock, rng = SystemClock(), random.SystemRandom()
     durable = await DurableStorage.open(folder / home.DATABASE, clock.now, expected)
     try:
-        api = new_api_server(durable.storage, clock, rng)
+        api = new_api_server(durable.storage, clock, rng, settings.gates)
         manager = Manager(clock=clock, drain_s=SHUTDOWN_S)
         add_services(manager, api, rng, settings)
         logs = NodeLogs(api, credentials.Files(folder))

@@ -11,6 +11,8 @@ import pytest
 from swell.api.kinds import JOBS, NATIVE_GROUPS, PODS, PRIORITY_CLASSES
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
+from swell.cli.command_line import CommandError
+from swell.cli.controllers.standalone import gates_in
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.builtin.podgroups import GATES, GENERIC
 from swell.cluster.embedded.client import InProcessCluster
@@ -209,3 +211,22 @@ def test_deleted_group_stays_until_its_pods_have_ended() -> None:
         await running
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Nope=true", "there is no feature gate 'Nope'"),
+        ("GenericWorkload", "--feature-gates: 'GenericWorkload'"),
+        ("GangScheduling=true", "GangScheduling needs GenericWorkload=true"),
+    ],
+)
+def test_wrong_feature_gates_are_refused_with_a_hint(text: str, problem: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        gates_in(text)
+    assert problem in str(caught.value)
+
+
+def test_feature_gates_are_read_as_kubernetes_writes_them() -> None:
+    assert gates_in("GenericWorkload=true,GangScheduling=false") == {GENERIC}
+    assert gates_in("") == frozenset()
