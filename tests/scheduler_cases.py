@@ -159,6 +159,7 @@ def group_of(row: Case) -> PodGroup:
 
 def pod_of(row: Case) -> Pod:
     notes = {"scheduling.k8s.io/group-name": row["group"]} if row.get("group") else {}
+    notes |= row.get("notes", {})
     labels = dict(row.get("labels", {}))
     if row.get("role"):
         notes["volcano.sh/task-spec"] = labels["volcano.sh/task-spec"] = row["role"]

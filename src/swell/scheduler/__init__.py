@@ -10,6 +10,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `actions`: the steps of a session: enqueue, allocate, backfill, preempt, reclaim.
 - `job_order`: which queue is served next, and which of its jobs.
 - `gang_fit`: whether a gang fits.
+- `topology_labels`: the node labels that describe the network, as configured.
 - `domains`: which parts of the network a gang may use.
 - `domain_fit`: whether a gang fits into one of them.
 - `domain_reasons`: why it does not.

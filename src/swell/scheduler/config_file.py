@@ -60,6 +60,8 @@ class KnownPlugin:
     silent: Collection[str] = ()
     # What else of a configured plugin has no effect, in sentences that begin with its setting.
     remarks: Callable[[PluginOption], Iterable[str]] = lambda _: ()
+    # Why settings of a configured plugin make the whole configuration invalid.
+    problems: Callable[[PluginOption], Iterable[str]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,8 @@ class _ConfigReader:
         self._warn_of_idle_switches(name, known, switches)
         arguments = self._arguments(f"plugin {name}", row.get("arguments"), known)
         option = PluginOption(name, switches, arguments)
+        for problem in known.problems(option):
+            raise SchedulerConfigError(f"plugin {name}: {problem}")
         for remark in known.remarks(option):
             self._warn(f"plugin {name}: {remark}")
         return option

@@ -86,7 +86,7 @@ class _DomainClaim:
         job, domains = self._job, self._domains
         limit = domains.limit_of(job)
         held = None if limit is None else domains.held_by(job.tasks.values())
-        gradients = domains.gradients(limit, self._tree.root, held)
+        gradients = domains.gradients(limit, self._tree.root, held, job.starts_at)
         if job.sub_groups is None:
             return self._clear_best(
                 gradients, None, lambda one: self._claim(None, self._tasks, one)
@@ -152,7 +152,7 @@ class _DomainClaim:
                 break
             limit = self._domains.limit_of_part(job, group)
             held = None if limit is None else self._domains.held_by(group.tasks.values())
-            gradients = self._domains.gradients(limit, inside, held)
+            gradients = self._domains.gradients(limit, inside, held, group.starts_at)
             self._clear_best(
                 gradients,
                 group,

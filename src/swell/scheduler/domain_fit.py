@@ -106,7 +106,7 @@ class _DomainSearch:
         limit = domains.limit_of(job)
         held = None if limit is None else domains.held_by(job.tasks.values())
         enough = domains.holds_minimum(job)
-        for tier in domains.gradients(limit, self._tree.root, held):
+        for tier in domains.gradients(limit, self._tree.root, held, job.starts_at):
             best: tuple[float, list[tuple[Task, TaskStatus, int]]] | None = None
             for domain in tier.tolist():
                 if limit is not None and held is None and not enough[domain]:
@@ -168,7 +168,8 @@ class _DomainSearch:
         pending = part.pending()
         tasks = job.tasks if part.sub_group is None else part.sub_group.tasks
         held = None if part.limit is None else domains.held_by(tasks.values())
-        gradients = domains.gradients(part.limit, inside, held)
+        level = "" if part.sub_group is None else part.sub_group.starts_at
+        gradients = domains.gradients(part.limit, inside, held, level)
         if not gradients or not pending:
             return None
         possible = self._possible(part, pending, gradients)
@@ -203,7 +204,7 @@ class _DomainSearch:
         places = {nodes.find(task.nominated) for task in pending if task.nominated}
         mask = np.zeros(len(self._tree.names), dtype=np.bool_)
         if places and min(places) >= 0:
-            mask[list(self._tree.lineages[self._tree.holding(places)])] = True
+            mask[list(self._tree.lineages[self._tree.holding(places, hosts=True)])] = True
         return mask
 
     def _fits(self, part: JobPart, pending: list[Task], domain: int) -> bool:
@@ -238,7 +239,7 @@ def scopes_of(session: Session, job: JobInfo) -> Iterator[Callable[[Task], Mask 
     domains = session.domains_for(job)
     limit = domains.limit_of(job)
     held = None if limit is None else domains.held_by(job.tasks.values())
-    for tier in domains.gradients(limit, domains.tree.root, held):
+    for tier in domains.gradients(limit, domains.tree.root, held, job.starts_at):
         for domain in tier.tolist():
             yield lambda task, inside=domain: _scope_of(domains, job, task, inside)  # type: ignore[misc]
 

@@ -76,7 +76,7 @@ def counts_of(
     tree, limit = domains.tree, domains.limit_of_part(job, part)
     if limit is None or not pending:
         return None
-    allowed = np.flatnonzero(tree.tiers <= limit)
+    allowed = domains.within(limit)
     now = domains.capacity_for(pending, now=True)
     n_wanted = _wanted(session, job, part)
     ranked = allowed[np.lexsort((allowed, tree.tiers[allowed], -now[allowed]))].tolist()
@@ -153,7 +153,7 @@ def _held_text(
     room = domains.capacity_for(list(tasks), now=True)
     elsewhere = [
         one
-        for one in np.flatnonzero(tree.tiers <= limit).tolist()
+        for one in domains.within(limit).tolist()
         if one != widest and not tree.contains(one, widest) and room[one] >= len(tasks)
     ]
     if elsewhere:

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from swell.api.scheduling import NetworkTopology
+from swell.scheduler.config import Config
 from swell.scheduler.model.domain_tree import DomainTree, Indexes, build_tree
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import slots
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import TOLERANCE, Mask, Vector
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.sub_groups import NO_POLICY, SubGroup
 from swell.scheduler.model.tasks import ALLOCATED, NOWHERE, Shape, Task, TaskStatus
+from swell.scheduler.topology_labels import lists_in
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session
@@ -29,8 +33,22 @@ _STANDING = frozenset({*ALLOCATED, TaskStatus.PIPELINED})
 _STANDING_OR_UNKNOWN = frozenset({*_STANDING, TaskStatus.UNKNOWN})
 
 
+def tree_of(snapshot: SchedulerSnapshot, config: Config) -> DomainTree | None:
+    """Returns the tree of HyperNodes, or without any that of the labels in a configuration.
+
+    They are never mixed: two descriptions of one network would contradict each other.
+    """
+    found = snapshot.hyper_nodes.tree(snapshot.nodes)
+    if found is not None:
+        return found
+    lists = lists_in(config)
+    return snapshot.label_topology.tree(lists, snapshot.nodes) if lists else None
+
+
 class Domains:
-    """The tree of domains as one session sees it. Without HyperNodes it is the root alone.
+    """The tree of domains as one session sees it: by HyperNodes, or by labels where there are none.
+
+    Without either it is the root alone.
 
     With a label key it is the tree of that label's values, which native groups ask for.
     """
@@ -39,19 +57,22 @@ class Domains:
         self._session = session
         self._nodes = session.snapshot.nodes
         self.label = label
-        found = session.snapshot.hyper_nodes.tree(self._nodes)
-        if label:
-            found = session.snapshot.label_domains.tree(label, self._nodes)
+        found = (
+            session.snapshot.label_domains.tree(label, self._nodes)
+            if label
+            else tree_of(session.snapshot, session.config)
+        )
         self.tree: DomainTree = build_tree((), self._nodes) if found is None else found
         self.has_tree = found is not None
-        self._gradients: dict[tuple[int, int], list[Indexes]] = {}
+        self.by_labels = self.has_tree and not session.snapshot.hyper_nodes
+        self._gradients: dict[tuple[int, int, int], list[Indexes]] = {}
         self._rooms: dict[tuple[Shape, bool], tuple[int, Vector]] = {}
 
     # --- limits
 
     def limit_of(self, job: JobInfo) -> int | None:
         """Returns the highest tier that the job may span."""
-        return self._limit(job.group.spec.network_topology, self.tree.root_tier)
+        return self._limit(job.topology, self.tree.root_tier)
 
     def limit_of_part(self, job: JobInfo, part: SubGroup | None) -> int | None:
         """Returns the same for a sub-group, or for all pods of a job without sub-groups."""
@@ -71,18 +92,46 @@ class Domains:
         """Returns why a constraint of the job has no effect; empty if all have."""
         if self.label:
             return ""
-        given = [job.group.spec.network_topology]
-        given += [policy.network_topology for policy in job.group.spec.sub_group_policy]
+        given = [job.topology]
+        policies = job.group.spec.sub_group_policy
+        policies = policies if job.sub_groups is None else job.sub_groups.policies
+        given += [policy.network_topology for policy in policies]
         asked = [one for one in given if one is not None]
         if asked and not self._session.votes.offers_gradients:
             return "no plugin for it is configured: add network-topology-aware"
         for one in asked:
             name = one.highest_tier_name
             if one.mode != SOFT and name and self._limit(one, 0) is None:
-                return f"no HyperNode has the tier name {name!r}"
+                kind = "label list" if self.by_labels else "HyperNode"
+                return f"no {kind} has the tier name {name!r}"
         if any(one.mode != SOFT for one in asked) and not self.has_tree:
             return "there is no HyperNode"
         return ""
+
+    def unknown_level(self, job: JobInfo) -> Refusal | None:
+        """Returns the refusal of a job whose pods' annotations name a level that there is not.
+
+        Or one that slices cannot be within.
+        """
+        if not self._session.votes.offers_gradients:
+            return None  # it is placed without, and that is reported: see `not_applied`
+        tiers = self.tree.tier_names
+        for level in job.levels:
+            if level not in tiers:
+                known = ", ".join(sorted(tiers)) or "none: set topology.labels"
+                text = f"no level of the network is called {level!r}; known: {known}"
+                return Refusal(WaitReason.TOPOLOGY_LEVEL, text)
+        outer = (job.topology.highest_tier_name if job.topology else "") or job.starts_at
+        for policy in job.sub_groups.policies if job.sub_groups and outer else ():
+            inner = policy.network_topology.highest_tier_name if policy.network_topology else ""
+            if inner and tiers[inner] >= tiers[outer]:
+                text = f"slices within {inner!r} are not below {outer!r}, the level of all pods"
+                return Refusal(WaitReason.TOPOLOGY_NOT_SUPPORTED, text)
+        return None
+
+    def limit_by(self, topology: NetworkTopology) -> int | None:
+        """Returns the highest tier that a constraint allows, by itself."""
+        return self._limit(topology, self.tree.root_tier)
 
     def _limit(self, topology: NetworkTopology | None, if_soft: int) -> int | None:
         # A label needs no plugin: the API promises that the constraint holds.
@@ -94,24 +143,44 @@ class Domains:
             return topology.highest_tier_allowed
         return self.tree.tier_names.get(topology.highest_tier_name)
 
+    def starts_at(self, limit: int, level: str = "") -> int:
+        """Returns the closest tier that is looked at for a constraint.
+
+        A preferred level is the first to be tried. Single nodes count as domains only for
+        constraints that name them.
+        """
+        tree = self.tree
+        if level in tree.tier_names:
+            return tree.tier_names[level]
+        is_host = tree.host_tier is not None and limit <= tree.host_tier
+        return tree.host_tier if is_host and tree.host_tier is not None else tree.lowest_tier
+
     # --- where a gang is, and where it may be
 
-    def held_by(self, tasks: Iterable[Task]) -> int | None:
-        """Returns the lowest domain that has all these tasks' nodes; None without any node."""
+    def held_by(self, tasks: Iterable[Task], *, hosts: bool = True) -> int | None:
+        """Returns the lowest domain that has all these tasks' nodes; None without any node.
+
+        Without `hosts` a single node is no domain.
+        """
         places = {
             task.node
             for task in tasks
             if task.node != NOWHERE and task.status in _STANDING_OR_UNKNOWN
         }
-        return self.tree.holding(places) if places else None
+        return self.tree.holding(places, hosts=hosts) if places else None
 
     def widest(self, limit: int, held: int) -> int | None:
         """Returns the highest domain around a held one within the limit; None if there is none."""
         allowed = [one for one in self.tree.lineages[held] if self.tree.tiers[one] <= limit]
         return allowed[-1] if allowed else None
 
-    def gradients(self, limit: int | None, inside: int, held: int | None) -> list[Indexes]:
-        """Returns the domains to try, in groups of one tier, the lowest first."""
+    def gradients(
+        self, limit: int | None, inside: int, held: int | None, level: str = ""
+    ) -> list[Indexes]:
+        """Returns the domains to try, in groups of one tier, the lowest first.
+
+        `level` is the one that a soft constraint begins with, if not the closest.
+        """
         tree, base = self.tree, inside
         if limit is None:
             return [np.array([inside])]
@@ -123,13 +192,20 @@ class Domains:
                 base = widest
             elif not tree.contains(widest, inside):
                 return []
-        found = self._gradients.get((limit, base))
+        start = min(self.starts_at(limit, level), int(tree.tiers[base]))
+        found = self._gradients.get((limit, base, start))
         if found is None:
-            within = np.flatnonzero(tree.is_below(base) & (tree.tiers <= limit))
+            in_tiers = (tree.tiers <= limit) & (tree.tiers >= start)
+            within = np.flatnonzero(tree.is_below(base) & in_tiers)
             tiers = np.unique(tree.tiers[within]).tolist()
             found = [within[tree.tiers[within] == tier] for tier in tiers]
-            self._gradients[limit, base] = found
+            self._gradients[limit, base, start] = found
         return found
+
+    def within(self, limit: int) -> Indexes:
+        """Returns all domains that a constraint with this limit is about."""
+        tiers = self.tree.tiers
+        return np.flatnonzero((tiers <= limit) & (tiers >= self.starts_at(limit)))
 
     def nodes_of(self, domain: int) -> Mask | None:
         """Returns the nodes of a domain; None for all, where it is the root."""
@@ -214,7 +290,7 @@ def domains_of(session: Session) -> Iterator[tuple[str, ChosenDomain]]:
     for job in placed.values():
         if not job.is_constrained:
             continue
-        domains, own = session.domains_for(job), job.group.spec.network_topology
+        domains, own = session.domains_for(job), job.topology
         if own is not None:
             yield from _chosen(domains, job.key, own, job.tasks.values())
         for part in job.sub_groups or ():
@@ -226,7 +302,9 @@ def domains_of(session: Session) -> Iterator[tuple[str, ChosenDomain]]:
 def _chosen(
     domains: Domains, key: str, topology: NetworkTopology, tasks: Iterable[Task]
 ) -> Iterator[tuple[str, ChosenDomain]]:
-    held, tree = domains.held_by(tasks), domains.tree
+    tree, limit = domains.tree, domains.limit_by(topology)
+    names_hosts = limit is not None and limit < tree.lowest_tier
+    held = domains.held_by(tasks, hosts=names_hosts)
     if held is not None:
         mode = SOFT if topology.mode == SOFT else "hard"
         yield key, ChosenDomain(tree.names[held], int(tree.tiers[held]), mode)

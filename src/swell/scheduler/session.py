@@ -139,10 +139,15 @@ class Session:
         """Whether the job is admitted and valid. An invalid job gets its refusal here."""
         if not job.is_admitted:
             return False
-        refusal = on_hold(job) or self.votes.invalid(job)
+        refusal = on_hold(job) or self._topology_refusal(job) or self.votes.invalid(job)
         if refusal is not None:
             self.refuse(job, refusal)
         return refusal is None
+
+    def _topology_refusal(self, job: JobInfo) -> Refusal | None:
+        if not job.is_annotated:
+            return None
+        return job.topology_refusal or self.domains.unknown_level(job)
 
     def hold(self, job: JobInfo, statement: Statement) -> None:
         """Keeps the nodes of a job that waits for room until the session closes."""

@@ -248,6 +248,7 @@ class VictimsMarked:
 
     world: SimulatedWorld
     name: str = "G6 victims"
+    _sent: set[Uid] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.world.network.on_call.append(self._on_call)
@@ -299,6 +300,11 @@ class VictimsMarked:
         # A gang whose binding failed goes as its bindings become known, one or more at a time.
         if pod is None or mark_of(pod).startswith(RELEASED) or is_surplus(self.world, pod):
             return
+        # A deletion that was sent is sent until it is done, whatever befalls the others meanwhile:
+        # its outcome may be unknown, and the room is promised.
+        if pod.metadata.uid in self._sent:
+            return
+        self._sent.add(pod.metadata.uid)
         group = scheduler.informers.groups.get(key_of(group_key(pod)))
         job = scheduler.cache.snapshot.jobs.get(group_key(pod))
         if group is None or job is None or job.counts.ready >= group.spec.min_member:

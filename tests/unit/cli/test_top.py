@@ -12,8 +12,10 @@ import pytest
 from swell.cli.objects import top as command
 from swell.cli.objects.top import CLEAR, load_rows, size_rows, trainer_rows
 from swell.cli.objects.top_topology import domain_rows
+from swell.scheduler.config_file import parse
+from swell.scheduler.cycle import KNOWN
 from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, a_trainer, a_training_job
-from tests.topology_clusters import at, objects, racks, running
+from tests.topology_clusters import at, node, objects, racks, running
 
 JOB = a_job("a", targets={"t": 3}, t=a_role(1, 5, cpu="1"))
 PODS = (a_pod("a", "t", 0, "n", cpu="1"), a_pod("a", "t", 1, "n", cpu="500m"))
@@ -109,3 +111,21 @@ def test_topology_is_shown_as_a_tree_with_loads() -> None:
     assert [row[0] for row in rows[2:5]] == ["  b0", "    r0", "    r1"]
     assert rows[3][1:] == ["1", "2", "1", "4/8", "8Gi/16Gi"]
     assert rows[5] == ["twin", "2", "2", "its member r0 belongs to b0 already"]
+
+
+def test_topology_by_labels_is_shown_with_the_configuration_that_lists_them() -> None:
+    """Without HyperNodes, domains are paths of the labels' values."""
+    rows = [node(f"n{n}", labels={"block": "b", "rack": f"r{n % 2}"}) for n in range(4)]
+    found = objects({"nodes": rows}, [], running("g", ["n0"]))
+    arguments = {"topology.labels": "block, rack"}
+    plugin = {"name": "network-topology-aware", "arguments": arguments}
+    config = parse({"tiers": [{"plugins": [plugin]}]}, KNOWN).config
+
+    shown = domain_rows((), found.nodes, found.pods, config)
+
+    assert [row[:4] for row in shown[1:]] == [
+        ["(cluster)", "3", "4", "1"],
+        ["  b", "2", "4", "1"],
+        ["    b/r0", "1", "2", "1"],
+        ["    b/r1", "1", "2", "0"],
+    ]

@@ -55,6 +55,12 @@ def top(
     topology: Annotated[
         bool, typer.Option("--topology", help="The parts of the network and their load instead.")
     ] = False,
+    config: Annotated[
+        str,
+        typer.Option(
+            "--config", metavar="FILE", help="With --topology: the scheduler's, for its labels."
+        ),
+    ] = "",
     cluster: ClusterOptions,
 ) -> None:
     """Show the sizes of jobs and the load of the cluster."""
@@ -62,7 +68,7 @@ def top(
         scope = "" if everywhere else connection.namespace(namespace)
 
         def screen() -> str:
-            return _network(connection) if topology else _screen(connection, scope)
+            return _network(connection, config) if topology else _screen(connection, scope)
 
         while sys.stdout.isatty():
             sys.stdout.write(CLEAR + screen())
@@ -71,8 +77,9 @@ def top(
         sys.stdout.write(screen())
 
 
-def _network(connection: ClusterConnection) -> str:
+def _network(connection: ClusterConnection, config: str) -> str:
     from swell.cli.objects.top_topology import domain_rows
+    from swell.cli.plan.input import read_config
 
     client = connection.client
     try:
@@ -81,7 +88,7 @@ def _network(connection: ClusterConnection) -> str:
         hyper_nodes = ()  # a cluster without this kind
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
-    return f"{aligned(domain_rows(hyper_nodes, nodes, pods))}\n"
+    return f"{aligned(domain_rows(hyper_nodes, nodes, pods, read_config(config)))}\n"
 
 
 def _screen(connection: ClusterConnection, scope: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from swell.api.core import Node
 from swell.api.pod import Pod
 from swell.api.topology import HyperNode
+from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.domains import tree_of
 from swell.scheduler.model.domain_tree import DomainTree, build_tree
 from swell.scheduler.model.resources import PODS, amount_text
 from swell.scheduler.model.snapshot import SchedulerSnapshot
@@ -19,15 +21,19 @@ _DEVICE_MARK = "/"
 
 
 def domain_rows(
-    hyper_nodes: Iterable[HyperNode], nodes: Iterable[Node], pods: Iterable[Pod]
+    hyper_nodes: Iterable[HyperNode],
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    config: Config = DEFAULT,
 ) -> list[Row]:
     """Returns a row for each domain, indented below the one it is in; the whole cluster first.
 
-    HyperNodes that are left out of the tree come last, with the reason.
+    HyperNodes that are left out of the tree come last, with the reason. Without any HyperNode the
+    domains are those of the node labels in the configuration.
     """
     objects = SchedulerObjects(nodes=list(nodes), pods=list(pods), hyper_nodes=list(hyper_nodes))
     snapshot = objects.snapshot()
-    tree = snapshot.hyper_nodes.tree(snapshot.nodes) or build_tree((), snapshot.nodes)
+    tree = tree_of(snapshot, config) or build_tree((), snapshot.nodes)
     names = snapshot.dimensions.names
     shown = [n for n in names if n in _SHOWN or _DEVICE_MARK in n]
     rows = [["DOMAIN", "TIER", "NODES", "PODS", *(name.upper() for name in shown)]]

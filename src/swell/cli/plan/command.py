@@ -106,8 +106,12 @@ def schedule(
     from swell.cli.plan.input import read_config, read_objects
     from swell.cli.plan.tables import schedule_tables
     from swell.scheduler.plan import answer, plan_schedule
+    from swell.scheduler.topology_labels import lists_in
 
     settings = read_config(config)
-    decided = plan_schedule(read_objects([*files, *(more or ())]), settings, scheduler_name or ())
+    objects = read_objects([*files, *(more or ())])
+    if objects.hyper_nodes and lists_in(settings):
+        sys.stderr.write("warning: topology.labels is not used: there are HyperNodes\n")
+    decided = plan_schedule(objects, settings, scheduler_name or ())
     is_json = output is PlanFormat.JSON
     sys.stdout.write(to_json(answer(decided)) if is_json else schedule_tables(decided))

@@ -122,7 +122,7 @@ class Scheduler:
             meter=meter,
         )
         if meter is not None:
-            meter.watch(self.cache.snapshot)
+            meter.watch(self.cache.snapshot, lambda: self.configuration.current)
         self.services = self._services(events, pod_events)
 
     def _queue_controller(

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from swell.api.meta import Key, Uid
 from swell.runtime.clock import Clock
+from swell.runtime.logs import get_logger
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import OnStep, SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
@@ -35,6 +36,9 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
 from swell.scheduler.status import GroupStatus
+from swell.scheduler.topology_labels import lists_in
+
+log = get_logger(__name__)
 
 # While some job waits, a cycle runs this often even if nothing changes: plugins such as sla have
 # rules about time.
@@ -107,6 +111,7 @@ class SchedulerLoop:
         self._n_gone = 0
         self._n_arrived = 0
         self.n_cycles = 0
+        self._are_lists_unused = False
 
     def _save_s(self, task: Task) -> float:
         asked = save_seconds(task.pod, self._cache.informers.jobs.get) or 0
@@ -172,6 +177,7 @@ class SchedulerLoop:
         self._end_expired(now)
         config = self._config()
         self._windows.is_enabled = keeps_gangs(config)
+        self._note_unused_lists(config)
         dirty_jobs = self._cache.take_dirty_jobs()
         for job in dirty_jobs:
             self._windows.observe(job, now)
@@ -192,6 +198,13 @@ class SchedulerLoop:
         self._has_work = bool(self._snapshot.active_jobs())
         if self._meter is not None:
             self._meter.cycled(plan, self._clock.monotonic() - now)
+
+    def _note_unused_lists(self, config: Config) -> None:
+        """Warn once, each time that HyperNodes take the place of configured label lists."""
+        are_unused = bool(self._snapshot.hyper_nodes) and bool(lists_in(config))
+        if are_unused and not self._are_lists_unused:
+            log.warning("topology.labels is not used", why="there are HyperNodes")
+        self._are_lists_unused = are_unused
 
     def _forget_missing(self) -> None:
         """Drop records about groups that are gone.

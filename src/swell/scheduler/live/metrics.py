@@ -6,11 +6,13 @@ Events are counted as they happen. What describes queues and jobs is computed wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from swell.api.meta import Uid
 from swell.api.times import parse_time
 from swell.runtime.clock import Clock
+from swell.scheduler.config import Config
 from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.live.snapshot_metrics import JobLatencies, SnapshotCollector
 from swell.scheduler.model.snapshot import SchedulerSnapshot
@@ -104,9 +106,9 @@ class SchedulerMetrics:
             "Settings of the configuration in force that have no effect.",
         )
 
-    def watch(self, snapshot: SchedulerSnapshot) -> None:
-        """Compute what describes queues and jobs from this snapshot at every scrape."""
-        self._collector = SnapshotCollector(snapshot, self._latencies)
+    def watch(self, snapshot: SchedulerSnapshot, config: Callable[[], Config]) -> None:
+        """Compute what describes queues, jobs and domains from this snapshot at every scrape."""
+        self._collector = SnapshotCollector(snapshot, self._latencies, config)
         self._registry.register(self._collector)
 
     def cycled(self, plan: SchedulingPlan, seconds: float) -> None:

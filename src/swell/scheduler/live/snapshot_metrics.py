@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from swell.api.meta import Uid
+from swell.scheduler.config import Config
+from swell.scheduler.domains import tree_of
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.resources import CPU, MEMORY, Shares, Vector
@@ -31,8 +33,11 @@ JobLatencies = dict[str, tuple[Uid, float]]
 class SnapshotCollector:
     """Computes gauges from the snapshot, and those of queues by the plugins of the last cycle."""
 
-    def __init__(self, snapshot: SchedulerSnapshot, latencies: JobLatencies) -> None:
+    def __init__(
+        self, snapshot: SchedulerSnapshot, latencies: JobLatencies, config: Callable[[], Config]
+    ) -> None:
         self._snapshot = snapshot
+        self._config = config
         self._latencies = latencies
         self._queue_share: Callable[[QueueInfo], QueueShare | None] = lambda _: None
         self._width = 0
@@ -56,7 +61,7 @@ class SnapshotCollector:
 
         text = "Domains of the network by tier, without the whole cluster."
         family = GaugeMetricFamily("swell_scheduler_topology_domains", text, labels=["tier"])
-        tree = self._snapshot.hyper_nodes.tree(self._snapshot.nodes)
+        tree = tree_of(self._snapshot, self._config())
         tiers = [] if tree is None else tree.tiers[: tree.root].tolist()
         for tier, n in sorted(Counter(tiers).items()):
             family.add_metric((str(tier),), n)

@@ -4,9 +4,11 @@
 - `tasks`: pods, their statuses, and shapes (classes of equal pods).
 - `elastic`: roles of training jobs, which can be shrunk.
 - `task_counts`: how many tasks are in each status.
+- `podset_annotations`: how close a pod's annotations want it to others.
 - `sub_groups`: parts of a gang with a minimum of their own.
 - `native_groups`: PodGroups of Kubernetes itself, in the same terms as Volcano's.
 - `jobs`: PodGroups with their tasks.
+- `annotated_gangs`: the sub-groups that annotations of pods ask for.
 - `membership`: which group each pod belongs to.
 - `priorities`: priority classes.
 - `ungrouped`: a virtual group for each pod that names none.
@@ -15,6 +17,7 @@
 - `nodes`: all nodes as matrices, with what is idle now and later.
 - `domain_tree`: parts of the network as a tree above the nodes.
 - `hyper_nodes`: the objects that describe the tree.
+- `label_topology`: the tree by node labels instead.
 - `label_domains`: domains by the value of one node label.
 - `affinity`: which pods are where by label, for pod affinity and topology spread.
 - `volumes`: whether the volume claims of a pod are bound.

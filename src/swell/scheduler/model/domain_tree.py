@@ -65,7 +65,10 @@ class LeftOut:
 
 
 class DomainTree:
-    """The domains, sorted by name with the root last, and which nodes each of them has."""
+    """The domains, sorted by name with the root last, and which nodes each of them has.
+
+    Scores, cells and leaves leave hosts out: there would be as many domains as nodes.
+    """
 
     def __init__(
         self,
@@ -77,8 +80,11 @@ class DomainTree:
         members: Sequence[Places],
         n_nodes: int,
         left_out: dict[str, LeftOut],
+        host_tier: int | None = None,
     ) -> None:
         self.names = tuple(names)
+        # The tier whose domains are single nodes: only constraints that name it look at these.
+        self.host_tier = host_tier
         self.tiers = np.array(tiers, dtype=np.intp)
         self.tier_names = tier_names
         self.parents = tuple(parents)
@@ -92,6 +98,9 @@ class DomainTree:
             if parent != NO_DOMAIN:
                 children[parent].append(index)
         self._children = tuple(map(tuple, children))
+        self._begins, self._ends = self._intervals()
+        self.root_tier = int(self.tiers[self.root])
+        self.lowest_tier = min(tier for tier in tiers if tier != host_tier)
         # All memberships as pairs (domain, place), sorted by domain.
         sizes = np.array([len(places) for places in members], dtype=np.intp)
         self.owners: Indexes = np.repeat(np.arange(len(names)), sizes)
@@ -106,23 +115,11 @@ class DomainTree:
             of_tier = self.tiers[self.owners] == tier
             layer[self.places[of_tier]] = self.owners[of_tier]
         cell = np.zeros(n_nodes, dtype=np.intp)
-        for tier in sorted(self._layers):
+        for tier in self._tiers_upwards():
             # A number for each pair of the cell so far and the domain of this tier.
             pairs = cell * (len(names) + 1) + self._layers[tier]
             cell = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         self.cells = Cells(cell)
-        # By domain: which domains are it or below it.
-        self._below = np.zeros((len(names), len(names)), dtype=np.bool_)
-        for index, lineage in enumerate(self.lineages):
-            self._below[list(lineage), index] = True
-
-    @property
-    def root_tier(self) -> int:
-        return int(self.tiers[self.root])
-
-    @property
-    def lowest_tier(self) -> int:
-        return int(self.tiers.min())
 
     def sums(self, amounts: Matrix) -> Matrix:
         """Returns the sum over each domain's nodes of amounts (rows x nodes): rows x domains."""
@@ -154,31 +151,48 @@ class DomainTree:
         """Returns for every domain the tier of the lowest one above it and the given one."""
         found = np.full(len(self.names), self.root_tier, dtype=np.intp)
         for above in reversed(self.lineages[index]):
-            found[self._below[above]] = self.tiers[above]
+            found[self.is_below(above)] = self.tiers[above]
         return found
 
     def is_below(self, index: int) -> Mask:
         """Returns which domains are the given one or below it."""
-        found: Mask = self._below[index]
-        return found
-
-    def below(self, index: int) -> list[int]:
-        """Returns the domain and all below it."""
-        found: list[int] = np.flatnonzero(self._below[index]).tolist()
+        begin, end = self._begins[index], self._ends[index]
+        found: Mask = (self._begins >= begin) & (self._begins < end)
         return found
 
     def children(self, index: int) -> tuple[int, ...]:
         """Returns the domains right below one, by name."""
         return self._children[index]
 
-    def holding(self, places: Iterable[int]) -> int:
-        """Returns the lowest domain that has all these nodes: the root if nothing smaller has."""
+    def holding(self, places: Iterable[int], *, hosts: bool = False) -> int:
+        """Returns the lowest domain that has all these nodes: the root if nothing smaller has.
+
+        A single node counts as a domain with `hosts` only.
+        """
         wanted = list(places)
-        for tier in sorted(self._layers):
+        for tier in self._tiers_upwards(hosts=hosts):
             at = self._layers[tier][wanted]
             if len(at) and at[0] < len(self.names) and (at == at[0]).all():
                 return int(at[0])
         return self.root  # also of a node that is only named by a pod
+
+    def _tiers_upwards(self, *, hosts: bool = False) -> list[int]:
+        return sorted(tier for tier in self._layers if hosts or tier != self.host_tier)
+
+    def _intervals(self) -> tuple[Indexes, Indexes]:
+        """Numbers the domains so that those below one are an interval of numbers."""
+        begins = np.zeros(len(self.names), dtype=np.intp)
+        ends = np.zeros(len(self.names), dtype=np.intp)
+        n, stack = 0, [(self.root, False)]
+        while stack:
+            index, is_done = stack.pop()
+            if is_done:
+                ends[index] = n
+                continue
+            begins[index], n = n, n + 1
+            stack.append((index, True))
+            stack.extend((child, False) for child in self._children[index])
+        return begins, ends
 
     def _upwards(self, index: int) -> Iterator[int]:
         while index != NO_DOMAIN:
@@ -190,6 +204,8 @@ class DomainTree:
         leaf = np.full(n_nodes, self.root, dtype=np.intp)
         # From the widest tier to the narrowest, and names backwards, so that the last write wins.
         order = np.lexsort((-self.owners, -self.tiers[self.owners]))
+        if self.host_tier is not None:
+            order = order[self.tiers[self.owners[order]] != self.host_tier]
         leaf[self.places[order]] = self.owners[order]
         return leaf
 

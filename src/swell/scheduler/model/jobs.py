@@ -33,10 +33,13 @@ class JobInfo:
         "created",
         "elastic",
         "group",
+        "is_annotated",
         "is_constrained",
         "key",
+        "levels",
         "min_member",
         "min_resources",
+        "n_annotated",
         "native",
         "pending",
         "phase",
@@ -44,8 +47,11 @@ class JobInfo:
         "queue",
         "reserved",
         "role_minimums",
+        "starts_at",
         "sub_groups",
         "tasks",
+        "topology",
+        "topology_refusal",
         "unreadable",
     )
 
@@ -67,7 +73,19 @@ class JobInfo:
         )
         # Whether it matters which nodes are close to each other: see `scheduler.domains`.
         self.is_constrained = bool(spec.network_topology or spec.sub_group_policy)
-        self.sub_groups = SubGroups(spec) if spec.sub_group_policy else None
+        self.topology = spec.network_topology
+        self.sub_groups = (
+            SubGroups(spec.sub_group_policy, spec.network_topology)
+            if spec.sub_group_policy
+            else None
+        )
+        # Without either, annotations of its pods say it: see `annotated_gangs`. Then it has the
+        # levels that they name, the one that a soft constraint begins with, and perhaps a refusal.
+        self.n_annotated = 0
+        self.is_annotated = False
+        self.levels: tuple[str, ...] = ()
+        self.starts_at = ""
+        self.topology_refusal: Refusal | None = None
         self.unreadable = ""  # why its minimum is not known
         self.native: NativeTerms | None = None  # if its group is one of Kubernetes itself
         self.barred: Refusal | None = None  # why none of its pods is placed, whatever room there is
@@ -79,6 +97,12 @@ class JobInfo:
         # What this job adds to its queue's sums for admission, as of the last `settle`.
         self.reserved = dimensions.zero()
         self.elastic = dimensions.zero()
+
+    @property
+    def takes_annotations(self) -> bool:
+        """Whether annotations of its pods count: the group says nothing about topology itself."""
+        spec = self.group.spec
+        return spec.network_topology is None and not spec.sub_group_policy
 
     @property
     def queue_name(self) -> str:
@@ -155,6 +179,25 @@ class JobInfo:
         A gang that fell below its minimum would otherwise wait for its own pods.
         """
         return None if self.min_resources is None else excess(self.min_resources, self.allocated)
+
+    def settle(self, *, leaving: bool = False) -> None:
+        """Brings what the job adds to its queue's sums for admission up to date."""
+        queue = self.queue
+        if queue is not None and self.min_resources is None and not leaving:
+            # A shortcut for jobs without minimum, most of them of one pod: they reserve nothing,
+            # and all they hold is elastic.
+            queue.elastic += self.allocated - self.elastic
+            self.elastic = self.allocated.copy()
+            return
+        if queue is not None:
+            queue.reserved -= self.reserved
+            queue.elastic -= self.elastic
+        if queue is None or leaving:
+            self.reserved, self.elastic = self._dimensions.zero(), self._dimensions.zero()
+            return
+        self.reserved, self.elastic = self.reservation(), self.lendable()
+        queue.reserved += self.reserved
+        queue.elastic += self.elastic
 
     def widen(self, width: int) -> None:
         self.allocated = widened(self.allocated, width)

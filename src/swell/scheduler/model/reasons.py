@@ -36,6 +36,8 @@ class WaitReason(Enum):
     TOPOLOGY_NO_DOMAIN = "TopologyNoDomain"
     TOPOLOGY_HELD = "TopologyHeld"
     TOPOLOGY_TREE = "TopologyTreeInvalid"
+    TOPOLOGY_LEVEL = "TopologyLevelUnknown"
+    TOPOLOGY_NOT_SUPPORTED = "TopologyNotSupported"
     POD_GROUP_NOT_FOUND = "PodGroupNotFound"
     MIXED_SCHEDULERS = "MixedSchedulers"
     NOT_SUPPORTED = "NotSupported"
@@ -183,6 +185,14 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     WaitReason.TOPOLOGY_TREE: (
         "it would fit into a HyperNode that is left out because it contradicts others",
         "the message names the HyperNode; its condition `Valid` says what is wrong",
+    ),
+    WaitReason.TOPOLOGY_LEVEL: (
+        "its annotations name a level of the network that is not known",
+        "name one of those in the message, or list the label in `topology.labels`",
+    ),
+    WaitReason.TOPOLOGY_NOT_SUPPORTED: (
+        "its annotations about topology contradict each other, or ask for what is not supported",
+        "the message says which; correct the annotations of the pod template",
     ),
     WaitReason.POD_GROUP_NOT_FOUND: (
         "the pod's `schedulingGroup` names a PodGroup that does not exist",

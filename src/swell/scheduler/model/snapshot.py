@@ -27,6 +27,7 @@ from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.affinity import AffinityIndex
+from swell.scheduler.model.annotated_gangs import regroup
 from swell.scheduler.model.elastic import (
     PRESENT,
     RoleMembers,
@@ -37,6 +38,7 @@ from swell.scheduler.model.elastic import (
 from swell.scheduler.model.hyper_nodes import HyperNodes
 from swell.scheduler.model.jobs import JobInfo, read_job
 from swell.scheduler.model.label_domains import LabelDomains
+from swell.scheduler.model.label_topology import LabelTopology
 from swell.scheduler.model.membership import Membership
 from swell.scheduler.model.native_groups import (
     NativeTerms,
@@ -96,6 +98,7 @@ class SchedulerSnapshot:
         self.volumes = Volumes()
         self.hyper_nodes = HyperNodes()
         self.label_domains = LabelDomains()
+        self.label_topology = LabelTopology()
         self._tasks: dict[str, Task] = {}
         self._membership = Membership(self.jobs, self.scheduler_names)
         self._shapes = ShapeCache(self.dimensions)
@@ -164,7 +167,7 @@ class SchedulerSnapshot:
             old.jobs if old else {k: j for k, j in self.jobs.items() if j.queue_name == entry.name}
         )
         for job in jobs.values():
-            self._settle(job, leaving=True)
+            job.settle(leaving=True)
             job.queue = None
             self._join_queue(job)
         link_queues(self.queues.values())
@@ -372,7 +375,9 @@ class SchedulerSnapshot:
         for job in list(self._unsettled.values()):
             if job.native is not None:
                 self._derive(job, job.native)
-            self._settle(job)
+            if (job.n_annotated or job.is_annotated) and job.takes_annotations:
+                regroup(job)
+            job.settle()
         self._unsettled.clear()
 
     # --- keeping the sums
@@ -462,6 +467,7 @@ class SchedulerSnapshot:
         if task.job is not None:
             self._count_in_job(task, job, -1)
             del job.tasks[task.key]
+            job.n_annotated -= task.podset_request is not None
             if job.sub_groups is not None:
                 job.sub_groups.leave(task)
             task.job = task.sub_group = None
@@ -491,7 +497,7 @@ class SchedulerSnapshot:
         found = derive(terms, job.tasks.values(), job.min_member, self._default_queue)
         job.barred, terms.never_claims = found.refusal, found.never_claims
         job.priority = self._priorities.of_native(job.group, terms, found.lowest_priority)
-        self._settle(job, leaving=True)  # it has reserved for the old minimum
+        job.settle(leaving=True)  # it has reserved for the old minimum
         job.min_resources = found.min_resources
         if found.queue != job.queue_name or job.queue is None:
             self._leave_queue(job)
@@ -506,7 +512,11 @@ class SchedulerSnapshot:
             # A pod of another scheduler is not ours to evict.
             task.preemptable = task.preemptable and not task.is_foreign
         job.tasks[task.key] = task
-        task.sub_group = None if job.sub_groups is None else job.sub_groups.join(task)
+        job.n_annotated += task.podset_request is not None
+        task.sub_group = None
+        # Annotations are read when a session begins: they depend on all pods of the gang.
+        if job.sub_groups is not None and not job.is_annotated:
+            task.sub_group = job.sub_groups.join(task)
         self._count_in_job(task, job, 1)
         self._touch(job)
 
@@ -529,29 +539,11 @@ class SchedulerSnapshot:
         self._unsettled.pop(job.key, None)
         if queue is None:
             return
-        self._settle(job, leaving=True)
+        job.settle(leaving=True)
         queue.charge(-job.allocated)
         queue.pending -= job.pending
         del queue.jobs[job.key]
         job.queue = None
-
-    def _settle(self, job: JobInfo, *, leaving: bool = False) -> None:
-        queue = job.queue
-        if queue is not None and job.min_resources is None and not leaving:
-            # A shortcut for jobs without minimum, most of them of one pod: they reserve nothing,
-            # and all they hold is elastic.
-            queue.elastic += job.allocated - job.elastic
-            job.elastic = job.allocated.copy()
-            return
-        if queue is not None:
-            queue.reserved -= job.reserved
-            queue.elastic -= job.elastic
-        if queue is None or leaving:
-            job.reserved, job.elastic = self.dimensions.zero(), self.dimensions.zero()
-            return
-        job.reserved, job.elastic = job.reservation(), job.lendable()
-        queue.reserved += job.reserved
-        queue.elastic += job.elastic
 
     def _reprioritise(self) -> None:
         for job in self.jobs.values():

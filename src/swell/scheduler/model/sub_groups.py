@@ -6,23 +6,27 @@ policy's label keys form one sub-group. Pods that no policy selects form the def
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from swell.api.matching import selector_matches
-from swell.api.scheduling import NetworkTopology, PodGroupSpec, SubGroupPolicy
+from swell.api.scheduling import NetworkTopology, SubGroupPolicy
 from swell.scheduler.model.task_counts import TaskCounts
 from swell.scheduler.model.tasks import ROLE_KEY, Task, TaskStatus
 
 # The place of the default sub-group, which no policy describes.
 NO_POLICY: Final = -1
 DEFAULT_NAME: Final = "default"
+# A policy by its place, and the values that tell its sub-groups apart.
+PartKey = tuple[int, tuple[str, ...]]
 
 
 class SubGroup:
     """One sub-group with its tasks, counted by status."""
 
-    __slots__ = ("counts", "key", "name", "order", "policy", "size", "tasks", "topology")
+    __slots__ = (
+        "counts", "key", "name", "order", "policy", "size", "starts_at", "tasks", "topology",
+    )  # fmt: skip
 
     def __init__(
         self, policy: int, name: str, values: tuple[str, ...], size: int,
@@ -30,12 +34,13 @@ class SubGroup:
     ) -> None:  # fmt: skip
         self.policy = policy  # its place among the policies, or NO_POLICY
         self.name = name
-        self.key = (policy, values)
+        self.key: PartKey = (policy, values)
         # As in Volcano: by the first value if that is a number, then by name.
         number = int(values[0]) if values and values[0].isdecimal() else 0
         self.order = (number, name)
         self.size = size
         self.topology = topology
+        self.starts_at = ""  # the level that a soft topology begins with, if not the closest
         self.tasks: dict[str, Task] = {}
         self.counts = TaskCounts()
 
@@ -58,12 +63,27 @@ class SubGroup:
 
 
 class SubGroups:
-    """The sub-groups of one job. They come and go with their tasks."""
+    """The sub-groups of one job. They come and go with their tasks.
 
-    def __init__(self, spec: PodGroupSpec) -> None:
-        self.policies = spec.sub_group_policy
-        self._default_topology = spec.network_topology
-        self._by_key: dict[tuple[int, tuple[str, ...]], SubGroup] = {}
+    Which one a task belongs to, and its size, is what the policies say, unless given otherwise.
+    `starts` are the levels that soft topologies of the policies begin with.
+    """
+
+    def __init__(
+        self,
+        policies: tuple[SubGroupPolicy, ...],
+        default_topology: NetworkTopology | None,
+        *,
+        key_of: Callable[[Task], PartKey] | None = None,
+        sizes: Mapping[PartKey, int] | None = None,
+        starts: tuple[str, ...] = (),
+    ) -> None:
+        self.policies = policies
+        self._default_topology = default_topology
+        self._key_of = key_of or (lambda task: _key_of(task, policies))
+        self._sizes = sizes or {}
+        self._starts = starts
+        self._by_key: dict[PartKey, SubGroup] = {}
 
     def __iter__(self) -> Iterator[SubGroup]:
         """Yields the sub-groups in a fixed order."""
@@ -71,7 +91,7 @@ class SubGroups:
 
     def join(self, task: Task) -> SubGroup:
         """Adds the task to the sub-group that it belongs to."""
-        policy, values = _key_of(task, self.policies)
+        policy, values = self._key_of(task)
         found = self._by_key.get((policy, values))
         if found is None:
             found = self._by_key[policy, values] = self._new(policy, values)
@@ -121,10 +141,13 @@ class SubGroups:
         described = self.policies[policy]
         name = "-".join((described.name or f"policy-{policy}", *values))
         size = 1 if described.sub_group_size is None else described.sub_group_size
-        return SubGroup(policy, name, values, size, described.network_topology)
+        size = self._sizes.get((policy, values), size)
+        found = SubGroup(policy, name, values, size, described.network_topology)
+        found.starts_at = self._starts[policy] if self._starts else ""
+        return found
 
 
-def _key_of(task: Task, policies: Iterable[SubGroupPolicy]) -> tuple[int, tuple[str, ...]]:
+def _key_of(task: Task, policies: Iterable[SubGroupPolicy]) -> PartKey:
     labels = task.pod.metadata.labels
     for place, policy in enumerate(policies):
         # A policy without a selector is about all pods of the group.

@@ -16,6 +16,7 @@ from swell.api import codec
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Container, Pod, PodPhase, PodSpec
 from swell.api.requests import pod_requests, scheduling_amounts
+from swell.scheduler.model.podset_annotations import request_of
 from swell.scheduler.model.resources import (
     PODS,
     Dimensions,
@@ -208,6 +209,7 @@ class Task:
         "nominated",
         "order",
         "pod",
+        "podset_request",
         "preemptable",
         "priority",
         "role",
@@ -227,6 +229,7 @@ class Task:
         self.is_foreign = False
         self.sub_group: SubGroup | None = None  # of a job with policies for sub-groups
         self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
+        self.podset_request = request_of(meta.annotations)
         self.shape = shape
         self.priority = _priority_of(pod)
         # Pods are preemptable unless they say no, as in Volcano.

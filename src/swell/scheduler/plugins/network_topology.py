@@ -24,6 +24,9 @@ from swell.scheduler.model.resources import Vector
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.session import Session
+from swell.scheduler.topology_labels import LABELS, LABELS_OF, lists_in
+from swell.scheduler.topology_labels import problems as label_problems
+from swell.scheduler.topology_labels import remarks as label_remarks
 
 NAME: Final = "network-topology-aware"
 WEIGHT: Final = "weight"
@@ -38,6 +41,9 @@ _FADING_DEFAULT = 0.8  # Volcano's
 _SCORE_MAX = 100.0  # of a plugin with weight 1, as in kube-scheduler
 # Shares are compared for equality; sums of the same amounts in another order must be equal, too.
 _DIGITS = 9
+_FULL = 1.0 + 0.5 * 10.0**-_DIGITS
+# The divisor where a domain has nothing of a resource; amounts are whole numbers, or 0.
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,8 @@ def arguments_of(arguments: Arguments) -> TopologyArguments:
 
 
 def open_network_topology(session: Session, option: PluginOption) -> Hooks:
-    if not session.snapshot.hyper_nodes and not session.snapshot.label_domains.jobs:
+    has_tree = bool(session.snapshot.hyper_nodes) or bool(lists_in(session.config))
+    if not has_tree and not session.snapshot.label_domains.jobs:
         return Hooks(offers_gradients=True)
     arguments = arguments_of(option.arguments)
     known: dict[str, _TopologyScores] = {}
@@ -104,7 +111,9 @@ class _TopologyScores:
         self._weights = np.array([w for r, w in weights.items() if r is not None])
         nodes = session.snapshot.nodes
         ready = nodes.ready
-        self._allocatable = self._tree.sums(nodes.allocatable[self._rows] * ready)
+        allocatable = self._tree.sums(nodes.allocatable[self._rows] * ready)
+        # Nothing of nothing is no share, and anything of nothing is far too much.
+        self._divisor = np.where(allocatable > 0, allocatable, _NOTHING)
         self._position = len(nodes.changes)
         self._used_at = self._used_by_node()
         self._used = self._tree.sums(self._used_at)
@@ -145,7 +154,7 @@ class _TopologyScores:
         """Scores nodes by how close they are to the pods of the gang that have nodes."""
         tree, cells = self._tree, self._cells
         leaves = tree.leaf[cells.firsts]
-        held = self._domains.held_by(tasks.values())
+        held = self._domains.held_by(tasks.values(), hosts=False)
         if held is None:
             # The first pod may be anywhere, and decides for the next.
             nowhere = np.zeros(len(cells.of_node), dtype=np.bool_)
@@ -174,14 +183,11 @@ class _TopologyScores:
     def _packing(self, request: Vector) -> Vector:
         """Returns how full each domain would be with a request, 0 where it would be too full."""
         self._follow()
-        filled = self._used + request[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = filled / self._allocatable
-        shares[np.isnan(shares)] = 0.0  # nothing of nothing
-        total: Vector = np.zeros(filled.shape[1])
+        shares = (self._used + request[:, None]) / self._divisor
+        total: Vector = np.zeros(shares.shape[1])
         if self._total_weight:
             total = np.dot(self._weights, shares) / self._total_weight
-        total[(np.round(shares, _DIGITS) > 1.0).any(axis=0)] = 0.0
+        total[(shares > _FULL).any(axis=0)] = 0.0
         return total
 
     def _counts(self, places: list[int]) -> Vector:
@@ -202,7 +208,9 @@ class _TopologyScores:
             return
         changed = np.unique(nodes.changed_since(self._position))
         self._position = position
-        now = nodes.allocatable[self._rows][:, changed] - nodes.idle[self._rows][:, changed]
+        # Only these cells: to take the rows first would copy them for all nodes.
+        at = np.ix_(self._rows, changed)
+        now = nodes.allocatable[at] - nodes.idle[at]
         now *= nodes.ready[changed]
         difference = now - self._used_at[:, changed]
         self._used_at[:, changed] = now
@@ -250,6 +258,7 @@ def remarks(option: PluginOption) -> Iterator[str]:
             yield f"argument {name!r} has no effect: list {resource} in {RESOURCES!r} as well"
         elif name not in {RESOURCES, NORMAL_PODS} and (number_in(value) or 0.0) < 0:
             yield f"argument {name!r} has no effect: {value!r} is negative, the default counts"
+    yield from label_remarks(option)
 
 
 KNOWN: Final = KnownPlugin(
@@ -263,6 +272,9 @@ KNOWN: Final = KnownPlugin(
         NORMAL_PODS: ArgumentKind.FLAG,
         FADING: ArgumentKind.NUMBER,
         EVICT_MAX: ArgumentKind.NUMBER,
+        LABELS: ArgumentKind.TEXT,
+        LABELS_OF: ArgumentKind.TEXT,
     },
     remarks=remarks,
+    problems=label_problems,
 )
