@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -12,6 +11,8 @@ from swell.autoscaler.policies.interface import MAX_LOAD
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli import options
 from swell.cli.command_line import CommandError
+from swell.cli.plan.job import drain, job
+from swell.cli.plan.tables import PlanFormat
 
 app = typer.Typer(help="Decide without a cluster: what would happen.", no_args_is_help=True)
 _DEFAULTS = AutoscalerSettings()
@@ -21,16 +22,13 @@ More = Annotated[
 ]
 
 
-class PlanFormat(StrEnum):
-    """Formats of a plan."""
-
-    JSON = "json"
-    TABLE = "table"
-
-
 @app.callback()
 def plan() -> None:
     """Decide without a cluster: what would happen."""
+
+
+app.command()(job)
+app.command()(drain)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from swell.cli.output import aligned
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from swell.scheduler.model.tasks import Task
 
 _NAMES_SHOWN = 3
+
+
+class PlanFormat(StrEnum):
+    """Formats of a plan."""
+
+    JSON = "json"
+    TABLE = "table"
 
 
 def schedule_tables(plan: SchedulingPlan) -> str:
