@@ -15,6 +15,7 @@ from swell.train.bus import choosing, leading
 from swell.train.bus.ballots import Acceptor, Candidacy, Quorum
 from swell.train.bus.choosing import Attendance
 from swell.train.bus.events import LineId, Received
+from swell.train.bus.following import Following
 from swell.train.bus.knowledge import Knowledge
 from swell.train.bus.leading import Leadership
 from swell.train.bus.lines import Address, Lines
@@ -49,15 +50,15 @@ def _accept_any(acceptor: Acceptor, message: ProposePlan) -> PlanAccepted:
 
 
 def _vote_for_any(
-    member: BusMember, line: LineId, message: Prepare | ProposePlan, now: float
+    following: Following, line: LineId, message: Prepare | ProposePlan, now: float
 ) -> None:
-    if member._up is None:
-        member._up, member._up_since = line, now
-    member._is_led = True
+    if following.up is None:
+        following.up, following._up_since = line, now
+    following.is_led = True
     if isinstance(message, Prepare):
-        member.lines.send(line, Promise(message.after, message.ballot))
-    elif message.after == member.know.generation:
-        member.lines.send(line, PlanAccepted(message.after, message.ballot))
+        following._lines.send(line, Promise(message.after, message.ballot))
+    elif message.after == following._know.generation:
+        following._lines.send(line, PlanAccepted(message.after, message.ballot))
 
 
 def _count_blindly(leader: Leadership, plan: GroupPlan, _: float) -> None:
@@ -201,13 +202,13 @@ def _numbers_without_chance(
 
 
 def _silent_goodbye(real: Callable[..., None]) -> Callable[..., None]:
-    return lambda member, *, done: real(member, done=done and not member._departure)
+    return lambda member, *, done: real(member, done=done and not member._departing.departure)
 
 
 PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus has two leaders": (
         (Acceptor, "_accept", _accept_any),
-        (BusMember, "_vote", _vote_for_any),
+        (Following, "vote", _vote_for_any),
         (leading, "quorum_of", _any_quorum),
     ),
     "bus trains by an uncommitted plan": ((Leadership, "_count", _count_blindly),),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swell.train.bus.member import ANSWER_S
+from swell.train.bus.departing import ANSWER_S
 from swell.train.bus.plan import Departure, GroupPlan
 from tests.sim.train.training import Meeting, TrainedState, Trainer, steps_lost
 

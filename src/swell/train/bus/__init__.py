@@ -10,7 +10,10 @@
 - `seeking`: how a member finds its leader.
 - `choosing`: which plan follows.
 - `switching`: voluntary changes, at a step that all agree on.
+- `probing`: how a leader asks at the places of those who are missing.
 - `leading`: the leader's part.
+- `following`: the leader that a member follows, or that it is.
+- `departing`: whether and when a member leaves.
 - `member`: the state machine of a member.
 - `shell`: sockets, files, signals and threads around it.
 """

@@ -45,6 +45,17 @@ class Knowledge:
     def is_broken(self) -> bool:
         return self.broken >= self.generation
 
+    @property
+    def is_ghost(self) -> bool:
+        """Whether a successor of this process has been created."""
+        return self.roster.instance_of(self.status.index) > self.status.instance
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this process was asked to leave, or is listed no more."""
+        is_unlisted = self.was_listed and not self.roster.lists(self.status.index)
+        return self.status.leaving or is_unlisted
+
     def is_dead(self, member: Member, now: float) -> bool:
         """Whether a member is dead for certain. So is one in whose place this process is."""
         own = self.status

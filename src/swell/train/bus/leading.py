@@ -18,7 +18,7 @@ from swell.train.bus.choosing import (
 )
 from swell.train.bus.events import SELF, LineId
 from swell.train.bus.knowledge import Knowledge
-from swell.train.bus.lines import DIAL_S, Address, Lines
+from swell.train.bus.lines import Lines
 from swell.train.bus.messages import (
     Abort,
     Ballot,
@@ -39,6 +39,7 @@ from swell.train.bus.messages import (
     StatusChange,
 )
 from swell.train.bus.plan import Departure, GroupPlan, Held
+from swell.train.bus.probing import Prober
 from swell.train.bus.switching import Switch, may_change
 
 # How long members of the last plan that are not known to be dead are waited for.
@@ -52,8 +53,6 @@ START_S = 30.0
 # A group that holds a state asks at every listed address in this time, so that no new process
 # begins from nothing beside it, whatever its own folder lists.
 COLD_S = 1.0
-PROBE_S = 0.5
-PROBES_MAX = 16
 _OUT = (MemberPhase.LOADING, MemberPhase.READY, MemberPhase.DONE, MemberPhase.GONE)
 
 
@@ -73,7 +72,7 @@ class Leadership:
         self._lost = False  # a member of the proposed plan
         self._has_broken_up = False
         self._dismissed: set[LineId] = set()  # followers that were told to leave
-        self._probed: dict[Address, float] = {}
+        self._prober = Prober(know, lines)
         promised = know.acceptor.promised
         self._candidacy = self._candidacy_above(promised.number if promised else 0)
 
@@ -167,11 +166,14 @@ class Leadership:
         for line in list(self._statuses):
             self._send(line, Prepare(self._candidacy.after, self._candidacy.ballot))
 
+    def drop_idle_probes(self, now: float) -> None:
+        self._prober.drop_idle(self._statuses, now)
+
     # ---- decisions
 
     def consider(self, now: float) -> None:
         """Do all that can be done now."""
-        self._probe(now)
+        self._prober.probe(self._statuses.values(), self._since, now)
         if self._know.is_broken:
             # Also when the leader itself was the first to leave.
             self.break_up(now)
@@ -389,37 +391,6 @@ class Leadership:
     def _is_settled(self, agreeing: set[int], now: float) -> bool:
         agreed = {s.index for s in self._statuses.values() if s.incarnation in agreeing}
         return self._know.is_settled(agreed, self._since, now)
-
-    # ---- asking around
-
-    def _probe(self, now: float) -> None:
-        """Ask at the places of those who are missing, members of the plan first."""
-        know = self._know
-        here = {status.incarnation for status in self._statuses.values()}
-        indexes = {status.index for status in self._statuses.values()}
-        for target in know.targets(now):
-            is_here = target.incarnation in here if target.incarnation else target.index in indexes
-            if is_here:
-                continue
-            asked = self._probed.get(target.address, -PROBE_S)
-            # After a change, all that was heard before is old.
-            if now - asked < PROBE_S and asked >= self._since:
-                continue
-            if self._lines.to_address(target.address) is None:
-                if self._n_probes() >= PROBES_MAX:
-                    return
-                self._probed[target.address] = now
-                self._lines.dial(target.address, now)
-
-    def _n_probes(self) -> int:
-        return sum(not line.opened for line in self._lines.all())
-
-    def drop_idle_probes(self, now: float) -> None:
-        """Close lines to processes that have answered and follow somebody else."""
-        for line in self._lines.known():
-            is_probe = line.address is not None and line.line not in self._statuses
-            if is_probe and now - line.since > DIAL_S:
-                self._lines.drop(line.line)
 
     # ---- small things
 
