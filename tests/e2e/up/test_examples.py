@@ -49,7 +49,7 @@ def test_launched_example_is_started_again(running: Machine) -> None:
     running.swell("run", "--detach", str(EXAMPLES / "launch.yaml"))
     for size in (2, 3, 1):
         running.swell("scale", "launch", f"trainer={size}")
-        until(lambda size=size: f"rank 0 of {size}" in seen_by_first(running, "launch"))  # type: ignore[misc]
+        until(lambda size=size: f" of {size}\n" in seen_by_first(running, "launch"))  # type: ignore[misc]
     lines = [line for line in seen_by_first(running, "launch").splitlines() if "step" in line]
     steps = [int(line.split()[1].rstrip(":")) for line in lines]
 

@@ -66,11 +66,11 @@ def test_torch_example_keeps_its_process(cluster: Machine) -> None:
 
 
 def test_paddle_example_is_started_again(cluster: Machine) -> None:
-    """Workers get their ranks anew, and no pass is lost."""
+    """Workers get their ranks anew (trainer 0 is not always the first), and no pass is lost."""
     start(cluster, "train-paddle", PADDLE, PASSES="1000000")
     for size in (2, 3, 1):
         cluster.swell("scale", "train-paddle", f"trainer={size}")
-        wait(lambda size=size: f"rank 0 of {size}" in log_of(cluster, "train-paddle"))  # type: ignore[misc]
+        wait(lambda size=size: f" of {size}\n" in log_of(cluster, "train-paddle"))  # type: ignore[misc]
     passes = [int(n) for n in re.findall(r"^pass (\d+):", log_of(cluster, "train-paddle"), re.M)]
 
     assert passes[0] == 1
@@ -87,4 +87,4 @@ def wait(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WITHIN_S
     while not holds():
         assert time.monotonic() < deadline
-        time.sleep(0.5)
+        time.sleep(2.0)
