@@ -160,8 +160,8 @@ async def native_world(
         manager.add("scheduler", scheduler.run)
         if gang_api:
             jobs = AITrainingJobSettings(namespace=namespace, gang_api=gang_api)
-            kind = ai_training_job_kind(jobs)
-            manager.add("operator", lambda: operate(kind, cluster, clock=clock, random=Random(4)))
+            ours = ai_training_job_kind(jobs)
+            manager.add("operator", lambda: operate(ours, cluster, clock=clock, random=Random(4)))
         running = asyncio.create_task(manager.run())
         try:
             yield World(cluster, namespace)

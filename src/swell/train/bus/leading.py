@@ -39,7 +39,7 @@ from swell.train.bus.messages import (
     StatusChange,
 )
 from swell.train.bus.plan import Departure, GroupPlan, Held
-from swell.train.bus.probing import Prober
+from swell.train.bus.probing import MemberProber
 from swell.train.bus.switching import Switch, may_change
 
 # How long members of the last plan that are not known to be dead are waited for.
@@ -72,7 +72,7 @@ class Leadership:
         self._lost = False  # a member of the proposed plan
         self._has_broken_up = False
         self._dismissed: set[LineId] = set()  # followers that were told to leave
-        self._prober = Prober(know, lines)
+        self._prober = MemberProber(know, lines)
         promised = know.acceptor.promised
         self._candidacy = self._candidacy_above(promised.number if promised else 0)
 

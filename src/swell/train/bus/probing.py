@@ -16,7 +16,7 @@ PROBES_MAX = 16
 
 
 @dataclass(slots=True)
-class Prober:
+class MemberProber:
     """The places that were asked, and when."""
 
     _know: Knowledge

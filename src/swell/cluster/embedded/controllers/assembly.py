@@ -22,6 +22,7 @@ from swell.api.kinds import (
     REPLICA_SETS,
 )
 from swell.api.meta import Key
+from swell.api.pod import Pod
 from swell.api.resource import ApiObject, Resource
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.client import InProcessCluster
@@ -104,7 +105,12 @@ class _Assembly:
         self._api = api
         self._random = random
         self._connect = connect
-        indexes = [orphans_by_namespace(), _PODS_OF_SETS, _PODS_OF_JOBS, BY_POD_GROUP]
+        indexes: list[CacheIndex[Pod]] = [
+            orphans_by_namespace(),
+            _PODS_OF_SETS,
+            _PODS_OF_JOBS,
+            BY_POD_GROUP,
+        ]
         self._pods = self._informer(PODS, indexes)
 
     def add_all(self, settings: BuiltinControllerSettings) -> None:
@@ -224,7 +230,7 @@ class _Assembly:
     def _informer(
         self,
         resource: Resource[T],
-        indexes: Sequence[CacheIndex[object]] = (),
+        indexes: Sequence[CacheIndex[T]] = (),
         selection: Selection = EVERYTHING,
     ) -> Informer[T]:
         informer = Informer(
