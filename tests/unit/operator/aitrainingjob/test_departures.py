@@ -44,7 +44,7 @@ def evict(scene: Scene, *names: str, within_s: float = 15) -> None:
 
 def asked(plan: Plan) -> dict[str, dict[str, object]]:
     """The requests to leave that a plan publishes, by pod."""
-    found = {}
+    found: dict[str, dict[str, object]] = {}
     for one in plan.each_action():
         if isinstance(one, PatchObject) and isinstance(one.patch.body, dict):
             notes = one.patch.body["metadata"].get("annotations", {})
