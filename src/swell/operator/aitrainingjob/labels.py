@@ -20,6 +20,10 @@ PRIORITY = "priority"
 ENDING = f"{API_GROUP}/ending"  # on the job: how it ends
 RESTARTS = f"{API_GROUP}/restarts"  # on the members ConfigMap: the restarts so far
 
+# Kueue's marks of pods that it admits together: the group's name, and how many they are.
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+
 # The prefix of containers and ports that take part in the job; all others are the user's own.
 OURS = "aitj-"
 

@@ -9,7 +9,7 @@ and the nodes to avoid; and, where the job asks for them, the parts that a train
 from __future__ import annotations
 
 from swell.api import codec
-from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobStatus
 from swell.api.injection import INSTANCE_VARIABLE
 from swell.api.meta import Body
 from swell.api.times import parse_time
@@ -148,6 +148,10 @@ def _from_template(
     notes = {**_texts(meta.get("annotations")), TASK_ANNOTATION: role}
     if snapshot.uses_volcano_gang:
         notes[GANG_ANNOTATION] = snapshot.job.metadata.name
+    if QUEUE_LABEL in job.labels:
+        # Where Kueue does not know this kind of job, it takes the pods for a group by these.
+        marks[labels.KUEUE_GROUP] = job.name
+        notes[labels.KUEUE_TOTAL] = str(sum(status.target_replicas.values()))
     spec["schedulerName"] = (
         snapshot.job.spec.scheduler_name
         or spec.get("schedulerName")

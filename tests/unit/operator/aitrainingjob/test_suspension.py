@@ -183,3 +183,8 @@ def test_job_of_kueue_is_suspended_until_kueue_says_otherwise() -> None:
     assert scene.pods == {}
 
     assert sorted(scene.edit(suspend=False).running().pods) == [T0, T1]
+    for pod in scene.pods.values():
+        marks, notes = pod.metadata.labels, pod.metadata.annotations
+        assert marks[QUEUE_LABEL] == "team"
+        assert marks["kueue.x-k8s.io/pod-group-name"] == "fit"
+        assert notes["kueue.x-k8s.io/pod-group-total-count"] == "2"
