@@ -45,8 +45,13 @@ validate --ignore-unknown {file} | 0 |
 render {file} | 0 | kind: AITrainingJob
 crds | 0 | CustomResourceDefinition
 completion bash | 0 | complete
-completion zsh | 0 | bashcompinit
-completion fish | 0 | __fish
+completion zsh | 0 | compdef
+completion fish | 0 | __swell_complete
+__complete va | 0 | validate
+__complete get aitr | 0 | aitrainingjobs
+__complete stop --as P | 0 | Preempted
+--quiet version | 0 | client
+version --quiet | 0 | client
 apply -f {file} | 0 | aitrainingjob/fit created
 apply -f {file} | 0 | aitrainingjob/fit unchanged
 apply --filename {file} | 0 | unchanged

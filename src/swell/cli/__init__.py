@@ -19,6 +19,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `manifest_checks`: checks pod templates and built-in kinds as an API server does.
 - `output`: tables, JSON and YAML on stdout.
 - `about`: `version` and `completion`.
+- `completing`: what a command line could go on with.
 - `objects`: `get`, `describe`, `delete`, `apply`, `wait` and others, for objects of any kind.
 - `bulk`: many calls over several connections at a time.
 - `progress`: one line on a terminal that is replaced as work goes on.

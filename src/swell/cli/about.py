@@ -12,40 +12,33 @@ from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.options import ClusterOptions, option_groups
 
-# Commands whose first argument is the name of a job.
-JOB_COMMANDS = (
-    "delete",
-    "describe",
-    "explain",
-    "fail",
-    "get",
-    "logs",
-    "preempt",
-    "resume",
-    "scale",
-    "suspend",
-)
-
+# The script asks the program itself, which knows commands, flags, their values, kinds and names.
+# `-o default` lets the shell offer files where the program has nothing to offer.
 BASH = """\
 _swell() {
-  local word=${COMP_WORDS[COMP_CWORD]}
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "{commands}" -- "$word"))
-  else
-    case "${COMP_WORDS[1]}" in
-      {jobs})
-        COMPREPLY=($(compgen -W "$(swell get -o name 2>/dev/null | cut -d/ -f2)" -- "$word")) ;;
-    esac
-  fi
+  local IFS=$'\\n' word=${COMP_WORDS[COMP_CWORD]}
+  COMPREPLY=($(swell __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  # bash takes `=` for the end of a word.
+  [ "$word" = "=" ] && COMPREPLY=()
+  return 0
 }
 complete -o default -F _swell swell
 """
-# zsh runs bash's script in its compatibility mode.
-ZSH = "autoload -U +X bashcompinit && bashcompinit\n" + BASH
+ZSH = """\
+#compdef swell
+_swell() {
+  local -a found
+  found=("${(@f)$(swell __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [ -n "$found" ]; then compadd -- "${found[@]}"; else _files; fi
+}
+compdef _swell swell
+"""
 FISH = """\
-complete -c swell -n __fish_use_subcommand -f -a "{commands}"
-complete -c swell -n "__fish_seen_subcommand_from {words}" \\
-  -a "(swell get -o name 2>/dev/null | cut -d/ -f2)"
+function __swell_complete
+  set -l line (commandline -opc) (commandline -ct)
+  swell __complete $line[2..-1] 2>/dev/null
+end
+complete -c swell -a "(__swell_complete)"
 """
 
 
@@ -79,12 +72,8 @@ def completion(shell: Annotated[CompletionShell, typer.Argument(help="Which shel
 
 
 def script_for(shell: CompletionShell) -> str:
-    """Return the shell's script with the names of all commands filled in."""
-    from swell.cli.main import COMMANDS
-
-    commands = " ".join(name for name, _, _ in COMMANDS)
-    text = SCRIPTS[shell].replace("{commands}", commands)
-    return text.replace("{jobs}", "|".join(JOB_COMMANDS)).replace("{words}", " ".join(JOB_COMMANDS))
+    """Return the script of a shell."""
+    return SCRIPTS[shell]
 
 
 def _server_version(cluster: ClusterOptions) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.cli.choice import ClusterChoice, CommandEnvironment, NoClusterError, choose
-from swell.cli.command_line import CommandError
+from swell.cli.command_line import CommandError, note
 from swell.cli.error_texts import CHECK_KUBECONFIG, CLUSTER_FAILURES, from_cluster_failure
 from swell.cli.options import ClusterOptions
 from swell.cli.saved_choice import SavedChoiceError, read_saved_choice, saved_choice_file
@@ -50,7 +50,7 @@ def connected(flags: ClusterOptions, *, writes: bool = False) -> Iterator[Cluste
     choice = _chosen(flags, writes=writes)
     access = access_of(choice)
     if writes and not choice.embedded and sys.stderr.isatty():
-        sys.stderr.write(f"cluster: {access.context}\n")
+        note(f"cluster: {access.context}")
     with opened(choice, access) as connection:
         yield connection
 
@@ -129,9 +129,7 @@ def _chosen(flags: ClusterOptions, *, writes: bool) -> ClusterChoice:
     if writes:
         refuse_rival(choice)
     elif choice.rival:
-        sys.stderr.write(
-            f"note: asked the embedded cluster, not that of KUBECONFIG ({choice.rival})\n"
-        )
+        note(f"note: asked the embedded cluster, not that of KUBECONFIG ({choice.rival})")
     return choice
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from swell.cli.command_line import (
     END_OF_OPTIONS,
@@ -19,6 +19,7 @@ from swell.cli.command_line import (
     USAGE,
     CommandError,
     Invocation,
+    Quietness,
     split,
 )
 
@@ -97,16 +98,24 @@ _MODULES = {name: module for name, module, _ in COMMANDS}
 _TAKES_COMMAND = frozenset({"run", "sweep"})
 # Commands that read their arguments themselves: those of another program, whose place they take.
 _READS_ARGUMENTS = frozenset({"launch"})
+# Asked by the scripts of `swell completion`, for what could follow; no command of people's.
+_COMPLETE = "__complete"
+QUIET = "--quiet"
 _HELP = frozenset({"-h", "--help", "help"})
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Errors end in one sentence on stderr."""
+    arguments = _without_quiet(arguments)
     try:
         if list(arguments) in (["--version"], ["-V"]):
             return _run_command(["version"])
         if not arguments or arguments[0] in _HELP:
             return _show_overview(sys.stdout if arguments else sys.stderr)
+        if arguments[0] == _COMPLETE:
+            from swell.cli.completing import print_candidates
+
+            return print_candidates(arguments[1:])
         return _run_command(arguments)
     except CommandError as error:
         return _refuse(error)
@@ -124,6 +133,18 @@ def run(arguments: Sequence[str]) -> int:
         from swell.cli.error_texts import from_os_error
 
         return _refuse(from_os_error(error, state_folder(os.environ, Path.home())))
+
+
+def _without_quiet(arguments: Sequence[str]) -> list[str]:
+    """Take `--quiet` out of a command line: every command has it, before or behind its name."""
+    rest = list(arguments)
+    end = rest.index(END_OF_OPTIONS) if END_OF_OPTIONS in rest else len(rest)
+    # What another program reads is that program's.
+    if set(rest[:1]) & _READS_ARGUMENTS:
+        end = 0
+    kept = [word for word in rest[:end] if word != QUIET]
+    Quietness.is_on = len(kept) < end
+    return [*kept, *rest[end:]]
 
 
 def _refuse(error: CommandError) -> int:
@@ -148,17 +169,10 @@ def _run_command(arguments: Sequence[str]) -> int:
     # Not at the top: it is slow to load, and the overview does not need it.
     import typer
 
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(_several)
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, typer.Typer):
-        app.add_typer(found, name=name)
-    else:
-        app.command(name)(found)
     invocation = split(arguments) if name in _TAKES_COMMAND else Invocation(tuple(arguments))
     from swell.cli.booleans import with_plain_flags
 
-    parser = typer.main.get_command(app)
+    parser = parser_of(name)
     # The base of all complaints about a command line, which typer does not export by its name.
     usage_error = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
     try:
@@ -174,6 +188,21 @@ def _run_command(arguments: Sequence[str]) -> int:
     except SystemExit as left:
         ended = left.code
     return ended if isinstance(ended, int) else 0
+
+
+def parser_of(name: str) -> Any:
+    """Return the parser of a command line that begins with this command."""
+    import typer
+
+    module, _, attribute = _MODULES[name].partition(":")
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_several)
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name)(found)
+    return typer.main.get_command(app)
 
 
 def _usage_texts(error: typer.BadParameter, path: str, invocation: Invocation) -> tuple[str, str]:
@@ -214,7 +243,8 @@ def _overview() -> str:
             "Commands:",
             *lines,
             "",
-            "swell COMMAND --help tells more about one of them.",
+            "swell COMMAND --help tells more about one of them. With --quiet a command writes",
+            "only warnings and errors to stderr.",
             "",
         ]
     )

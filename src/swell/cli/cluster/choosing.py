@@ -17,7 +17,7 @@ from swell.cli.choice import (
     choose_running_or_not,
     state_folder,
 )
-from swell.cli.command_line import CommandError
+from swell.cli.command_line import CommandError, note
 from swell.cli.connection import access_of, current_environment
 from swell.cli.error_texts import CHECK_KUBECONFIG
 from swell.cli.options import ClusterOptions, option_groups
@@ -74,18 +74,18 @@ def use(
     path = saved_choice_file(os.environ, Path.home())
     if which == FORGET:
         had_one = forget_saved_choice(path)
-        sys.stderr.write("the choice is forgotten\n" if had_one else "there was no choice\n")
+        note("the choice is forgotten" if had_one else "there was no choice")
         return
     if which == EMBEDDED:
         write_saved_choice(path, SavedChoice())
-        sys.stderr.write("commands go to the embedded cluster from now on\n")
+        note("commands go to the embedded cluster from now on")
     else:
         files = _kubeconfig_files(kubeconfig)
         server = _server_of(files, which)
         write_saved_choice(path, SavedChoice(which, tuple(map(str, files))))
-        sys.stderr.write(f"commands go to {which} ({server}) from now on\n")
+        note(f"commands go to {which} ({server}) from now on")
     if os.environ.get("SWELL_HOME"):
-        sys.stderr.write("  SWELL_HOME is set and comes first: unset it\n")
+        note("  SWELL_HOME is set and comes first: unset it")
 
 
 def remember_embedded() -> None:
@@ -102,7 +102,7 @@ def remember_embedded() -> None:
             write_saved_choice(path, LAST_USED)
         elif saved.context:
             hint = "swell use embedded changes that"
-            sys.stderr.write(f"commands go to {saved.context}, as chosen before; {hint}\n")
+            note(f"commands go to {saved.context}, as chosen before; {hint}")
     except (SavedChoiceError, OSError) as error:
         # The cluster can be used without it: it is found as long as it runs.
         sys.stderr.write(f"warning: the choice of this cluster is not kept: {error}\n")

@@ -11,7 +11,7 @@ import typer
 
 from swell.cli.choice import state_folder
 from swell.cli.cluster.choosing import remember_embedded
-from swell.cli.command_line import CommandError, Invocation
+from swell.cli.command_line import CommandError, Invocation, note
 from swell.cli.controllers.standalone import (
     NOT_ISOLATED,
     NewCluster,
@@ -63,18 +63,18 @@ def down() -> None:
     home = state_folder(os.environ, Path.home())
 
     def report(running: LockHolder) -> None:
-        sys.stderr.write(f"stopping {running.what} (pid {running.pid}) ...\n")
+        note(f"stopping {running.what} (pid {running.pid}) ...")
         sys.stderr.flush()
 
     outcome = "stopped" if stop(home, report) else "nothing was running"
-    sys.stderr.write(f"{outcome} in {home}\n")
+    note(f"{outcome} in {home}")
 
 
 def start_in_background(home: Path, flags: list[str]) -> None:
     """Start a cluster and wait until it is ready; if it fails, show the end of its log."""
     from swell.up.background import NotReadyError, start
 
-    sys.stderr.write(f"starting an embedded cluster in {home} ...\n")
+    note(f"starting an embedded cluster in {home} ...")
     sys.stderr.flush()
     try:
         start(home, flags)
@@ -100,9 +100,9 @@ def _report_running(home: Path, running: LockHolder, flags: list[str]) -> None:
     if running.what == SERVER:
         raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
     wait_for_parts(home)
-    sys.stderr.write(f"already running in {home} (pid {running.pid})\n")
+    note(f"already running in {home} (pid {running.pid})")
     if flags:
-        sys.stderr.write("  it keeps the flags it was started with; swell down ends it\n")
+        note("  it keeps the flags it was started with; swell down ends it")
     _print_kubeconfig(home / KUBECONFIG)
 
 

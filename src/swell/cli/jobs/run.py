@@ -17,7 +17,7 @@ from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
-from swell.cli.command_line import INTERRUPTED, USAGE, CommandError
+from swell.cli.command_line import INTERRUPTED, USAGE, CommandError, note
 from swell.cli.connection import (
     ClusterConnection,
     connected,
@@ -224,12 +224,12 @@ def _follow(job: FoundJob, connection: ClusterConnection) -> int:
 
     def report(text: str) -> None:
         sys.stdout.flush()
-        sys.stderr.write(f"{name}: {text}\n")
+        note(f"{name}: {text}")
         sys.stderr.flush()
 
-    with InterruptNote() as note:
+    with InterruptNote() as interrupts:
         logs = logs_of(connection, job)
-        follower = JobFollower(connection, job, logs, report, note.raise_if_noted)
+        follower = JobFollower(connection, job, logs, report, interrupts.raise_if_noted)
         ended, is_stopped = _to_the_end(follower)
     if ended is None:
         report("deleted by somebody else")

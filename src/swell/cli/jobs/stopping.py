@@ -11,7 +11,7 @@ import typer
 from swell.api.aitrainingjob import STOPPED_ANNOTATION, AITrainingJobPhase
 from swell.api.meta import Body
 from swell.cli import options
-from swell.cli.command_line import USAGE, CommandError
+from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.job_kinds import FoundJob, parse_job_name, read_job
 from swell.cli.options import ClusterOptions, option_groups
@@ -124,7 +124,7 @@ def _stop_by_alias(
 ) -> None:
     reason, namespace = texts
     flag = "" if ending is StopPhase.FAILED else f" --as {ending.value}"
-    sys.stderr.write(f"note: swell {command} is deprecated; write: swell stop {name}{flag}\n")
+    note(f"note: swell {command} is deprecated; write: swell stop {name}{flag}")
     with connected(cluster, writes=True) as connection:
         job = read_job(connection, connection.namespace(namespace), parse_job_name(name))
         stop_job(connection, job, ending, reason)

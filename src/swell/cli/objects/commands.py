@@ -13,7 +13,7 @@ from swell.api.kinds import QUEUES
 from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.cli import options
-from swell.cli.command_line import USAGE, CommandError
+from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.objects.describe import describe_object
@@ -107,7 +107,7 @@ def delete(
                 arguments or [], connection, Selection(namespace, labels), way, every=every
             )
         if not found and not ignore_not_found:
-            sys.stderr.write("nothing was found to delete\n")
+            note("nothing was found to delete")
         # All are deleted before the first is waited for: they end side by side.
         for resource, body in found:
             delete_one(resource, body, connection, way.grace_s)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 
 from swell.api.backoff import Backoff
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
+from swell.cli.command_line import note
 from swell.cli.connection import ClusterConnection
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion
@@ -52,6 +52,6 @@ def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterCon
             return  # a new object of the same name
         if not is_reported and time.monotonic() - started > REPORT_AFTER_S:
             holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
-            sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")
+            note(f"waiting for {meta['name']} to go (held by {holders}) ...")
             is_reported = True
         time.sleep(POLL.full_s(n_reads))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,7 +10,7 @@ from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli.arguments import ObjectArguments, parse_object_arguments
-from swell.cli.command_line import USAGE, CommandError
+from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import by_kind
 from swell.cli.sweep_names import sweep_names
@@ -113,9 +112,9 @@ def each_served(
 def report_nothing_found(scope: str, connection: ClusterConnection) -> None:
     """Say on stderr that nothing was found, and why that may be."""
     where = f"in namespace {scope}" if scope else "in the cluster"
-    sys.stderr.write(f"nothing found {where}\n")
+    note(f"nothing found {where}")
     if scope and not _has_namespace(scope, connection):
-        sys.stderr.write("  there is no such namespace; see: swell get namespaces\n")
+        note("  there is no such namespace; see: swell get namespaces")
 
 
 def _has_namespace(name: str, connection: ClusterConnection) -> bool:

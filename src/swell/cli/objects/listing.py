@@ -13,7 +13,7 @@ from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.arguments import discovered
-from swell.cli.command_line import USAGE, CommandError
+from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import connected
 from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.objects.events import event_order, events_table
@@ -58,7 +58,7 @@ def events(
             rows = events_table(sorted(found, key=event_order), time.time(), with_object=True)
             sys.stdout.write(aligned(rows) + "\n")
         else:
-            sys.stderr.write("no events\n")
+            note("no events")
 
 
 @option_groups

@@ -16,7 +16,7 @@ from swell.api.meta import Body, Key
 from swell.api.scheduling import PodGroup, Queue, QueueState
 from swell.api.validation import FieldProblem, validate
 from swell.cli import options
-from swell.cli.command_line import CommandError
+from swell.cli.command_line import CommandError, note
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.options import ClusterOptions, OutputFormat, option_groups
@@ -110,7 +110,7 @@ def list_(
             if queues:
                 sys.stdout.write(listed(queues, wide=output is OutputFormat.WIDE))
             else:
-                sys.stderr.write("nothing found in the cluster\n")
+                note("nothing found in the cluster")
             return
         bodies = list(connection.client.send(calls.list_page(QUEUES.untyped())).items)
     if output is OutputFormat.NAME:
@@ -292,7 +292,7 @@ def _wait_until_empty(connection: ClusterConnection, name: str) -> None:
             return
         if n != n_before:
             groups = "1 group" if n == 1 else f"{n} groups"
-            sys.stderr.write(f"waiting for {groups} to leave queue {name} ...\n")
+            note(f"waiting for {groups} to leave queue {name} ...")
         n_before = n
         time.sleep(PAUSE_S)
 
@@ -309,7 +309,7 @@ def _refuse(problems: Sequence[tuple[str, str, str]]) -> None:
     # The last one becomes the error of the command; the others are printed in its form.
     *others, last = [(f"{flag}: {text}" if flag else text, hint) for flag, text, hint in problems]
     for text, hint in others:
-        sys.stderr.write(f"error: {text}\n  {hint}\n")
+        note(f"error: {text}\n  {hint}")
     raise CommandError(*last)
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from swell.cli.command_line import USAGE, CommandError
+from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import FoundJob
 from swell.cli.jobs.logs import ContainerFilter, JobLogs, LogLine, logs_of
@@ -57,7 +57,7 @@ def show_sweeps(
     elif states:
         sys.stdout.write(listed(states, has_namespaces=everywhere))
     else:
-        sys.stderr.write("no sweeps found\n")
+        note("no sweeps found")
 
 
 def stop_jobs(

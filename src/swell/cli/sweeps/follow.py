@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
-from swell.cli.command_line import INTERRUPTED, is_quiet
+from swell.cli.command_line import INTERRUPTED, is_quiet, note
 from swell.cli.connection import ClusterConnection
 from swell.cli.jobs.interrupting import (
     FollowingInterruptedError,
@@ -41,10 +41,10 @@ def follow_sweep(connection: ClusterConnection, namespace: str, sweep: str) -> i
     Ctrl-C asks as it does for a job.
     """
     is_stopped = False
-    with InterruptNote() as note:
+    with InterruptNote() as interrupts:
         while True:
             try:
-                state = _shown_to_the_end(connection, namespace, sweep, note.raise_if_noted)
+                state = _shown_to_the_end(connection, namespace, sweep, interrupts.raise_if_noted)
             except FollowingInterruptedError:
                 answer = InterruptAnswer.DETACH if is_stopped else ask_after_interrupt()
             except KeyboardInterrupt:  # pressed twice at once
@@ -53,7 +53,7 @@ def follow_sweep(connection: ClusterConnection, namespace: str, sweep: str) -> i
                 break
             if answer is InterruptAnswer.DETACH:
                 where = f"again: swell attach sweep/{sweep}; end it: swell stop sweep/{sweep}"
-                sys.stderr.write(f"sweep/{sweep}: detached, it goes on; {where}\n")
+                note(f"sweep/{sweep}: detached, it goes on; {where}")
                 return INTERRUPTED if is_stopped else 0
             if answer is InterruptAnswer.STOP:
                 stop_jobs(connection, read_sweep(connection, namespace, sweep))
@@ -117,5 +117,5 @@ class _SweepReporter:
         text, now = state.summary, time.monotonic()
         is_due = text != self._said and now - self._said_at >= PLAIN_LINES_EVERY_S
         if is_due and not sys.stderr.isatty() and not is_quiet():
-            sys.stderr.write(f"sweep/{self._sweep}: {text}\n")
+            note(f"sweep/{self._sweep}: {text}")
             self._said, self._said_at = text, now
