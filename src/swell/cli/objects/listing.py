@@ -20,7 +20,7 @@ from swell.cli.objects.events import event_order, events_table
 from swell.cli.objects.finding import wanted_objects
 from swell.cli.objects.waiting import found_objects
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.output import aligned
+from swell.cli.output import aligned, print_list
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
@@ -41,6 +41,7 @@ def events(
     for_: Annotated[
         str, typer.Option("--for", metavar="[KIND/]NAME", help="About this object alone.")
     ] = "",
+    output: options.JsonOption = None,
     namespace: options.Namespace = "",
     everywhere: options.AllNamespaces = False,
     cluster: ClusterOptions,
@@ -54,8 +55,11 @@ def events(
         if for_:
             bodies = found_objects([for_], connection, scope)
             found = [one for one in found if any(is_about(one, body) for body in bodies)]
-        if found:
-            rows = events_table(sorted(found, key=event_order), time.time(), with_object=True)
+        found.sort(key=event_order)
+        if output is not None:
+            print_list(found, as_yaml=False)
+        elif found:
+            rows = events_table(found, time.time(), with_object=True)
             sys.stdout.write(aligned(rows) + "\n")
         else:
             note("no events")
@@ -65,16 +69,30 @@ def events(
 def api_resources(
     *,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False,
+    output: options.JsonOption = None,
     cluster: ClusterOptions,
 ) -> None:
     """Show the kinds that the cluster serves."""
     with connected(cluster) as connection:
+        if output is not None:
+            print_list([_kind_body(one) for one in discovered(connection.client)], as_yaml=False)
+            return
         rows = [["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]]
         for one in discovered(connection.client):
             names = ",".join(one.short_names)
             scope = str(one.namespaced).lower()
             rows.append([one.plural, names, one.api_version, scope, one.kind])
         sys.stdout.write(aligned(rows[1:] if no_headers else rows) + "\n")
+
+
+def _kind_body(resource: Resource[Body]) -> Body:
+    return {
+        "name": resource.plural,
+        "shortNames": list(resource.short_names),
+        "apiVersion": resource.api_version,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+    }
 
 
 @auth.command("can-i")

@@ -31,7 +31,7 @@ from swell.api.trainingjob import JOB_UID_LABEL, ROLE_LABELS, TrainingJob
 from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.output import aligned
+from swell.cli.output import aligned, to_json
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
@@ -61,11 +61,18 @@ def top(
             "--config", metavar="FILE", help="With --topology: the scheduler's, for its labels."
         ),
     ] = "",
+    output: options.JsonOption = None,
     cluster: ClusterOptions,
 ) -> None:
     """Show the sizes of jobs and the load of the cluster."""
     with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
+        if output is not None:
+            names = ("domains",) if topology else ("sizes", "load", "reports")
+            tables = [_domains(connection, config)] if topology else _tables(connection, scope)
+            bodies = {name: _as_objects(rows) for name, rows in zip(names, tables, strict=True)}
+            sys.stdout.write(to_json(bodies))
+            return
 
         def screen() -> str:
             return _network(connection, config) if topology else _screen(connection, scope)
@@ -77,7 +84,19 @@ def top(
         sys.stdout.write(screen())
 
 
+def _as_objects(rows: list[Row]) -> list[dict[str, str]]:
+    """Return the rows of a table as objects, by the names of its columns."""
+    if not rows:
+        return []
+    heading = [name.lower() for name in rows[0]]
+    return [dict(zip(heading, row, strict=True)) for row in rows[1:]]
+
+
 def _network(connection: ClusterConnection, config: str) -> str:
+    return f"{aligned(_domains(connection, config))}\n"
+
+
+def _domains(connection: ClusterConnection, config: str) -> list[Row]:
     from swell.cli.objects.top_topology import domain_rows
     from swell.cli.plan.input import read_config
 
@@ -88,10 +107,17 @@ def _network(connection: ClusterConnection, config: str) -> str:
         hyper_nodes = ()  # a cluster without this kind
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
-    return f"{aligned(domain_rows(hyper_nodes, nodes, pods, read_config(config)))}\n"
+    return domain_rows(hyper_nodes, nodes, pods, read_config(config))
 
 
 def _screen(connection: ClusterConnection, scope: str) -> str:
+    sizes, load, reports = _tables(connection, scope)
+    tables = [sizes, reports, load] if reports else [sizes, load]
+    return "\n\n".join(map(aligned, tables)) + "\n"
+
+
+def _tables(connection: ClusterConnection, scope: str) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return the sizes of jobs, the load of the cluster, and what programs report, if any does."""
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
     try:
@@ -101,10 +127,8 @@ def _screen(connection: ClusterConnection, scope: str) -> str:
     # All pods, also those of other namespaces: they load the same nodes.
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
-    tables = [[*size_rows(jobs, pods), *trainer_rows(older, pods)], load_rows(nodes, pods)]
-    if reports := report_rows(jobs):
-        tables.insert(1, reports)
-    return "\n\n".join(map(aligned, tables)) + "\n"
+    sizes = [*size_rows(jobs, pods), *trainer_rows(older, pods)]
+    return sizes, load_rows(nodes, pods), report_rows(jobs)
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
