@@ -212,9 +212,29 @@ run python train.py | 2 | put -- before the command
 run sleep 5 | 2 | put -- before the command
 run train.py --lr 1 | 2 | put -- before the command
 run --min 3 --max 2 -- true | 2 | lower --min
+sweep --print --name s a=1,2 -- true {a} | 0 | name: s-1
+sweep --print --name s --array 0-9:3 -- true {index} | 0 | name: s-9
+sweep --print --name s --parallel 1 a=1,2 -- true {a} | 0 | suspend: true
+sweep -- true | 2 | say which rows
+sweep a=1 python train.py | 2 | not a parameter: 'python'
+sweep --array x -- true | 2 | is no range of numbers
+sweep --print a=1 -- true {b} | 2 | no parameter of the sweep is named b
+sweep -f missing.csv -- true | 1 | No such file
+get sweeps | 0 |
+get sweep nobody | 1 | no sweep nobody
+logs sweep/nobody | 1 | no sweep nobody
+stop sweep/nobody | 1 | no sweep nobody
+retry sweep/nobody --failed | 1 | no sweep nobody
+retry nobody --all | 1 | no job nobody
+events -o json | 0 | "kind": "List"
+top -o json | 0 | "sizes"
+api-resources -o json | 0 | "shortNames"
 attach nobody | 1 | no job nobody
 replace -f {file} | 0 | aitrainingjob/fit replaced
 stop nobody | 1 | no job nobody
+replay missing.json | 1 | No such file
+suspend nobody | 1 | no job nobody
+resume nobody | 1 | no job nobody
 stop fit --as Timeout | 2 | 'Timeout' is not one of
 stop | 2 | Missing argument
 fail nobody | 1 | no job nobody
@@ -274,7 +294,7 @@ def test_every_line_of_the_script(swell: Swell) -> None:
 
 NAMESPACED = frozenset(
     {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
-    | {"explain", "scale", "fail", "preempt", "stop", "top", "attach"}
+    | {"explain", "scale", "fail", "preempt", "stop", "retry", "top", "attach"}
 )
 
 
