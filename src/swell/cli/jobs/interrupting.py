@@ -69,9 +69,7 @@ def ask_after_interrupt() -> InterruptAnswer:
         return InterruptAnswer.DETACH
     keys = {answer.value: answer for answer in InterruptAnswer}
     while True:
-        sys.stderr.write(f"\n{QUESTION}")
-        sys.stderr.flush()
-        key = _key()
+        key = _asked_key()
         sys.stderr.write(f"{key}\n")
         if not key:
             return InterruptAnswer.DETACH
@@ -79,12 +77,15 @@ def ask_after_interrupt() -> InterruptAnswer:
             return keys[key]
 
 
-def _key() -> str:
-    """Return the next key, in lower case; empty for another Ctrl-C, Return, or an end of input."""
+def _asked_key() -> str:
+    """Ask, and return the key in lower case; empty for another Ctrl-C, Return, or no more input."""
     number = sys.stdin.fileno()
+    # The mode comes before the question: a key that is pressed at once is not lost, nor shown.
     with _single_keys(number):
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
+            sys.stderr.write(f"\n{QUESTION}")
+            sys.stderr.flush()
             pressed = os.read(number, 1)
         except KeyboardInterrupt:
             return ""
