@@ -143,9 +143,10 @@ async def native_world(
         frame = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         await cluster.create(NAMESPACES, frame)
         with suppress(AlreadyExistsError):
-            meta = {"metadata": {"name": HIGH}, "value": 1000}
-            kind = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind}
-            await cluster.create(PRIORITY_CLASSES, {**kind, **meta})
+            high = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind}
+            await cluster.create(
+                PRIORITY_CLASSES, {**high, "metadata": {"name": HIGH}, "value": 1000}
+            )
         manager = Manager(clock=clock)
         for name, labels in nodes.items():
             shape = NodeShape(

@@ -16,14 +16,13 @@ from swell.runtime.informer import Informer
 from swell.runtime.plan import Plan, patch_object
 
 
-def _group_of(_: ObjectMeta, pod: Pod | None) -> tuple[Key, ...]:
-    group = pod.spec.scheduling_group if pod is not None else None
-    if pod is None or group is None:
+def _group_of(_: ObjectMeta, pod: object) -> tuple[Key, ...]:
+    if not isinstance(pod, Pod) or pod.spec.scheduling_group is None:
         return ()
-    return (Key(pod.metadata.namespace, group.pod_group_name),)
+    return (Key(pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name),)
 
 
-BY_POD_GROUP: Final[CacheIndex[Pod]] = CacheIndex("podgroup", _group_of)
+BY_POD_GROUP: Final[CacheIndex[object]] = CacheIndex("podgroup", _group_of)
 
 
 @dataclass(frozen=True, slots=True)
