@@ -182,10 +182,13 @@ async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str, **mor
 async def _native_gang(user: Cluster, name: str, n: int) -> None:
     spec: Body = {"schedulingPolicy": {"gang": {"minCount": n}}}
     await user.create(NATIVE_GROUPS, _object(NATIVE_GROUPS, name, spec=spec))
+    # The cores are taken by then; memory is not.
+    container: Body = {"name": "aitj-main", "image": "local"}
+    container["resources"] = {"requests": {"memory": "1Mi"}}
     for index in range(n):
         group = {"schedulingGroup": {"podGroupName": name}}
-        pod_spec = {**_spec("100m"), "schedulerName": "swell", **group}
-        await user.create(PODS, _object(PODS, f"{name}-{index}", spec=pod_spec))
+        own: Body = {"schedulerName": "swell", "containers": [container], **group}
+        await user.create(PODS, _object(PODS, f"{name}-{index}", spec={**_spec("1"), **own}))
 
 
 async def _until_running(user: Cluster, prefix: str, n: int) -> None:

@@ -36,6 +36,7 @@ from swell.scheduler.live.loop import Actuators, SchedulerLoop
 from swell.scheduler.live.metrics import SchedulerMetrics
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.queue_controller import QueueController
+from swell.scheduler.live.rivals import warn_of_rival
 from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
 from swell.scheduler.live.shrinker import Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
@@ -251,6 +252,7 @@ async def schedule(
     """
 
     async def work(cluster: Cluster) -> None:
+        await warn_of_rival(cluster, settings.scheduler_names, clock)
         scheduler = Scheduler(cluster, settings, clock=clock, random=random, metrics=metrics)
         if health is not None:
             health.ready["scheduler caches"] = scheduler.problem

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from swell.api.core import Lease, LeaseSpec
 from swell.api.kinds import NATIVE_GROUPS, PODS, QUEUES
 from swell.api.meta import Key
+from swell.api.times import parse_time
 from swell.cluster.embedded.builtin.podgroups import GATES
 from swell.runtime.cluster import Deletion, merge_patch
+from swell.scheduler.live.rivals import rival_of
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 
 ALL = frozenset(GATES)
@@ -139,3 +142,14 @@ def test_without_the_gates_pods_have_no_group_and_start_alone() -> None:
         assert len(await stage.where()) == 2
 
     on_stage(play)
+
+
+def test_fresh_lease_of_kube_scheduler_is_a_rival() -> None:
+    """One that was not renewed for longer than it lasts is none, nor one without a holder."""
+    spec = LeaseSpec(
+        holder_identity="vm", lease_duration_seconds=15, renew_time="2026-01-01T00:00:00.000000Z"
+    )
+    at = parse_time("2026-01-01T00:00:00Z")
+    assert rival_of(Lease(spec=spec), at + 10) == "vm"
+    assert rival_of(Lease(spec=spec), at + 20) == ""
+    assert rival_of(Lease(), at) == ""
