@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -62,6 +63,13 @@ class PodGroupSpec(ApiStruct, frozen=True):
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
 
 
+# An annotation of a group: its last eviction, as an `LossRecord`. The scheduler writes it
+# before it deletes the first pod, so that the job can still say why when the pods are gone.
+LOSS_ANNOTATION: Final = "elasticdeeplearning.ai/lost-pods"
+# Volcano begins the message of Unschedulable with "n/m" and this; what follows is the reason.
+GANG_PREFIX: Final = " tasks in gang unschedulable: "
+
+
 class PodGroupCondition(ApiStruct, frozen=True):
     """A condition as Volcano writes it, with an identifier of the scheduling round."""
 
@@ -71,6 +79,14 @@ class PodGroupCondition(ApiStruct, frozen=True):
     message: str = ""
     last_transition_time: str | None = None
     transition_id: str = msgspec.field(default="", name="transitionID")
+
+
+class LossRecord(ApiStruct, frozen=True):
+    """Why the scheduler evicted pods of a group, for which group, and when."""
+
+    reason: str = ""
+    message: str = ""
+    time: str = ""
 
 
 class PodGroupStatus(ApiStruct, frozen=True):

@@ -20,7 +20,7 @@ IsCounted = Callable[[str], bool]
 # Reasons with which the scheduler refuses a group because of its queue, not for lack of room:
 # shrinking other jobs would not start it.
 REFUSED_FOR_QUEUE = frozenset(
-    {"QueueNotFound", "QueueClosed", "QueueQuotaExceeded", "QueueTreeInvalid"}
+    {"QueueNotFound", "QueueClosed", "QueueQuotaExceeded", "QueueTreeInvalid", "ClusterFull"}
 )
 
 

@@ -27,14 +27,14 @@ from swell.scheduler.eviction_units import EvictionCost, EvictionUnit
 from swell.scheduler.hooks import OpenPlugin, Plugin, Votes
 from swell.scheduler.model.elastic import ElasticRole
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.reasons import LIMIT_REASONS, Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.placement import NodeChoice, Placer
 
 # Refusals whose text is completed at the end of a session with what the nodes lack.
 _NODE_DEPENDENT = frozenset(
-    {WaitReason.NOT_ENOUGH_RESOURCES, WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_OVERUSED}
+    {WaitReason.NOT_ENOUGH_RESOURCES, WaitReason.QUEUE_OVERUSED, *LIMIT_REASONS}
 )
 
 

@@ -33,6 +33,7 @@ class GroupStatus:
 
     phase: PodGroupPhase
     refusal: Refusal | None = None
+    never: str = ""  # why it cannot ever start on the nodes there are; empty if it may
 
 
 def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, GroupStatus]]:
@@ -48,7 +49,14 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
             continue
         unschedulable = session.votes.unschedulable(job)
         phase = phase_of(job, is_unschedulable=unschedulable is not None)
-        yield job.key, GroupStatus(phase, unschedulable or _waiting(session, job))
+        refusal = unschedulable or _waiting(session, job)
+        never = session.snapshot.empty_nodes.why_never(job) if _has_to_wait(job, refusal) else ""
+        yield job.key, GroupStatus(phase, refusal, never)
+
+
+def _has_to_wait(job: JobInfo, refusal: Refusal | None) -> bool:
+    """Whether the job is refused and below its minimum: then it may be that it never fits."""
+    return refusal is not None and job.counts.ready < max(job.min_member, 1)
 
 
 def _named_phase(phase: PodGroupPhase) -> PodGroupPhase:

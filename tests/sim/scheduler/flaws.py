@@ -130,6 +130,15 @@ def unrecorded(scheduler: Scheduler) -> None:
     scheduler.evictor._mark = mark  # type: ignore[method-assign]
 
 
+def silent(scheduler: Scheduler) -> None:
+    """Evicts without saying so on the group that loses the pods."""
+
+    async def write(*_: object) -> bool:
+        return True
+
+    scheduler.evictor._records.write = write  # type: ignore[method-assign]
+
+
 def generous(scheduler: Scheduler) -> None:
     """Ignores quotas."""
     config = scheduler.configuration.current
@@ -232,6 +241,7 @@ PLANTED: Mapping[str, Flaw] = {
     "scheduler keeps parts of gangs": keeps_parts,
     "scheduler decides before it knows": hasty,
     "scheduler evicts without a record": unrecorded,
+    "scheduler evicts without telling the group": silent,
     "scheduler ignores quotas": generous,
     "scheduler takes the undecodable for absent": blind,
     "scheduler goes on half-changed": half_changed,

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+import msgspec
+
 from swell.api.kinds import HYPER_NODES, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
-from swell.api.scheduling import PodGroup
+from swell.api.scheduling import LOSS_ANNOTATION, LossRecord, PodGroup
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import RELEASED
@@ -264,12 +266,17 @@ class VictimsMarked:
             return
         if not mark_of(before):
             yield f"{commit.key} deleted, and nothing was on record"
+        group = group_at(self.world, group_key(before))
+        # A group that was made anew since then has no part in it.
+        if group is not None and _is_older(group, before) and not _has_record(group, before):
+            yield f"{commit.key} deleted, and its group does not say why"
 
     def _judge_mark(self, commit: Commit, before: Pod, after: Pod) -> Iterator[str]:
         mark = mark_of(after)
         if mark_of(before) or " for " not in mark:
             return
-        preemptor, victim = group_at(self.world, mark.rpartition(" for ")[2]), group_key(before)
+        winner = mark.partition(" for ")[2].split()[0]
+        preemptor, victim = group_at(self.world, winner), group_key(before)
         group = group_at(self.world, victim)
         if preemptor is not None:
             yield from self._judge_quota(commit, mark, preemptor)
@@ -312,6 +319,17 @@ class VictimsMarked:
         live = [task.key for task in job.tasks.values() if task.status in HOLDING]
         if live:
             self.world.checker.report(self.name, f"of {job.key} only {', '.join(live)} would stay")
+
+
+def _is_older(group: PodGroup, pod: Pod) -> bool:
+    return (group.metadata.creation_timestamp or "") <= (pod.metadata.creation_timestamp or "")
+
+
+def _has_record(group: PodGroup, pod: Pod) -> bool:
+    """Whether the group has a record of an eviction that came after the pod was created."""
+    text = group.metadata.annotations.get(LOSS_ANNOTATION, "")
+    record = msgspec.json.decode(text, type=LossRecord) if text else LossRecord()
+    return bool(record.message) and record.time >= (pod.metadata.creation_timestamp or "")
 
 
 @dataclass

@@ -72,7 +72,8 @@ DEFINITIONS = (
             PrinterColumn("RESTARTS", ".status.restarts", "integer"),
             PrinterColumn("QUEUE", ".spec.queue"),
             _AGE,
-            PrinterColumn("REASON", ".status.reason", is_wide=True),
+            PrinterColumn("REASON", ".status.reason"),
+            PrinterColumn("MESSAGE", ".status.message", is_wide=True),
             *_TRAINING,
         ),
         scale=ScaleSubresource(

@@ -13,7 +13,7 @@ from swell.autoscaler.policies.interface import RoleId
 from swell.autoscaler.policies.ranking import Ranking
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix, slots
-from swell.scheduler.model.reasons import WaitReason
+from swell.scheduler.model.reasons import LIMIT_REASONS
 from swell.scheduler.model.tasks import NOWHERE, Shape, TaskStatus
 
 # Of more roles that shrink, those are kept whose replicas stand where the gang goes.
@@ -67,7 +67,7 @@ class ShrinkSearch:
         if queue is not None and session.votes.is_overused(queue):
             return f"queue {queue.name} has all it deserves"
         refusal = session.refusals.get(self._info.key)
-        is_quota = refusal is not None and refusal.reason is WaitReason.QUEUE_QUOTA
+        is_quota = refusal is not None and refusal.reason in LIMIT_REASONS
         # A limit that is all the cluster has says less than the nodes do.
         if refusal is not None and is_quota and not all(one.is_whole for one in refusal.limits):
             return refusal.message

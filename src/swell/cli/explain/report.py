@@ -279,6 +279,8 @@ def _conclusion(report: ExplainReport) -> str:
 
 
 def _waits(found: Explanation) -> str:
+    if found.never:
+        return f"can never start on this cluster as it is: {found.never}"
     n_asking = sum(one.n_pods for one in found.classes)
     together = f"; {found.min_member} must start together" if found.min_member > 1 else ""
     if not n_asking:

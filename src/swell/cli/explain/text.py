@@ -127,12 +127,13 @@ def _queue(queue: QueueFacts, *, is_waiting: bool) -> str:
     text = f"{queue.name}, {queue.state}, holds {_amounts(queue.allocated)}{limit}"
     if not is_waiting:
         return text
+    place = f"position {queue.position} of {queue.n_waiting}" if queue.position else "no position"
     if not queue.ahead:
-        return f"{text}; nobody waits before it"
+        return f"{text}; {place}, nothing waits before it"
     names = ", ".join(queue.ahead[:_NAMES_SHOWN])
     more = len(queue.ahead) - _NAMES_SHOWN
     also = f" and {more} more" if more > 0 else ""
-    return f"{text}; before it: {names}{also}"
+    return f"{text}; {place}, before it: {names}{also}"
 
 
 def _amounts(amounts: Mapping[str, str]) -> str:

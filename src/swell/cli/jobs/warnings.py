@@ -12,9 +12,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from swell.api import impossible
 from swell.api.aitrainingjob import AITrainingJob, EdlPolicy, RestartPolicy
 from swell.api.codec import convert
 from swell.api.core import Node
+from swell.api.impossible import CANNOT_EVER_FIT, Shortage
 from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
 from swell.api.matching import node_selector_matches
 from swell.api.meta import Body
@@ -221,31 +223,27 @@ def _role_warnings(role: _Role, nodes: Sequence[Node]) -> Iterator[SubmitWarning
     if not fitting:
         yield _never(
             role.steps,
-            f"no node has the labels that {role.name} asks for ({_selector_text(role.pod)})",
+            impossible.no_node_matches(role.name, role.pod.node_selector),
             "label a node, or change nodeSelector or affinity",
         )
         return
     requests = role.requests
     short = [
-        _node_text(name, amount, max(_offered(node, name) for node in fitting))
+        _shortage(name, amount, max(_offered(node, name) for node in fitting))
         for name, amount in sorted(requests.items())
         if all(_offered(node, name) < amount for node in fitting)
     ]
     if short:
-        yield _never(role.steps, f"a pod of {role.name} {' and '.join(short)}", "ask for less")
+        yield _never(role.steps, impossible.pod_too_large(role.name, short), "ask for less")
         return
     n_slots = sum(_n_slots(node, requests) for node in fitting)
+    each = {name: canonical(amount) for name, amount in requests.items()}
     if not n_slots:
-        yield _never(
-            role.steps,
-            f"no node has all that a pod of {role.name} asks for: {_amounts_text(requests)}",
-            "ask for less",
-        )
+        yield _never(role.steps, impossible.no_node_has_all(role.name, each), "ask for less")
     elif n_slots < role.n_pods:
         yield _never(
             role.steps,
-            f"{role.name} starts with {_pods(role.n_pods)}, and the cluster has room for"
-            f" {n_slots} of {_amounts_text(requests)} each",
+            impossible.too_few_places(role.name, role.n_pods, n_slots, each),
             "lower the minimum, or ask for less",
         )
 
@@ -261,14 +259,13 @@ def _total_warnings(roles: Sequence[_Role], nodes: Sequence[Node]) -> Iterator[S
         if there < amount:
             yield _never(
                 ("spec",),
-                f"the cluster has {_amount_text(name, there)} in all; this job needs"
-                f" {canonical(amount)}",
+                impossible.cluster_too_small(name, canonical(there), canonical(amount)),
                 "ask for less, or add nodes",
             )
 
 
 def _never(steps: Steps, message: str, hint: str) -> SubmitWarning:
-    return SubmitWarning(steps, message, hint, "CannotEverFit", is_never=True)
+    return SubmitWarning(steps, message, hint, CANNOT_EVER_FIT, is_never=True)
 
 
 def _accepts(node: Node, pod: PodSpec) -> bool:
@@ -293,23 +290,5 @@ def _n_slots(node: Node, requests: Mapping[str, Quantity]) -> int:
     return min(slots, default=_UNLIMITED)
 
 
-def _selector_text(pod: PodSpec) -> str:
-    pairs = [f"{key}={value}" for key, value in sorted(pod.node_selector.items())]
-    return ", ".join(pairs) or "by node affinity"
-
-
-def _node_text(name: str, asked: Quantity, largest: Quantity) -> str:
-    has = f"the largest node has {canonical(largest)}" if largest else "no node has any"
-    return f"asks for {_amount_text(name, asked)}, and {has}"
-
-
-def _amounts_text(amounts: Mapping[str, Quantity]) -> str:
-    return ", ".join(_amount_text(name, amount) for name, amount in sorted(amounts.items()))
-
-
-def _amount_text(name: str, amount: Quantity) -> str:
-    return f"{canonical(amount)} {name}"
-
-
-def _pods(number: int) -> str:
-    return "1 pod" if number == 1 else f"{number} pods"
+def _shortage(name: str, asked: Quantity, largest: Quantity) -> Shortage:
+    return Shortage(name, canonical(asked), canonical(largest) if largest else "")

@@ -16,6 +16,7 @@ In reading order:
 - `preemptions`: how often the scheduler preempted the job, and when that ends it.
 - `suspension`: how a job gives back its pods, and gets new ones.
 - `phases`: the phase machine, and the reasons that go with phases.
+- `losses`: which pods the job lost to others, and by whom.
 - `status`: the new status, its write, and its events.
 - `instances`: the numbers that tell a pod from its predecessors.
 - `membership`: the members ConfigMap and its epoch.

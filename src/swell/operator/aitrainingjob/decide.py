@@ -45,6 +45,12 @@ from swell.operator.aitrainingjob.endings import (
     time_limit_at,
 )
 from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
+from swell.operator.aitrainingjob.losses import (
+    lasting_loss,
+    settled_at,
+    with_loss_text,
+    with_losses,
+)
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
 from swell.operator.aitrainingjob.phases import REASON_TEXT, JobReason, active, living_phase
 from swell.operator.aitrainingjob.preemptions import ending_by_preemption, with_preemptions
@@ -61,7 +67,8 @@ from swell.operator.aitrainingjob.status import (
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.reports import newer_training
-from swell.operator.framework.status import add_finalizer, unschedulable_message
+from swell.operator.framework.status import add_finalizer
+from swell.operator.framework.waiting import explained_wait, wait_reason
 from swell.runtime.plan import Plan
 
 
@@ -121,9 +128,12 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
         # A restart begins a new epoch itself.
         status = with_epoch(snapshot, status, members)
     status = native_gang.numbered(snapshot, status)
+    status = with_losses(snapshot, status, begun, now)
+    if begun is not None:
+        begun = dataclasses.replace(begun, message=with_loss_text(begun, status))
     phase = living_phase(snapshot, status)
     reason, message = _explained(snapshot, status, phase, begun)
-    message = message or (shrink.message if shrink is not None else "")
+    message = shrink.message if shrink is not None and not message else message
     status = counted(snapshot, status)
     status = replace(status, training=newer_training(status.training, snapshot.report))
     status = in_phase(snapshot, status, phase, reason=reason, message=message, now=now)
@@ -274,26 +284,28 @@ def _explained(
     begun: Cause | None,
 ) -> tuple[str, str]:
     """Reason and message of a living phase."""
-    if begun is not None:
+    lost = lasting_loss(status)
+    if begun is not None and (lost is None or begun.kind is not CauseKind.GONE):
         return begun.reason.value, begun.message
     if snapshot.refused:
         return JobReason.REFUSED.value, snapshot.refused
     for one in current(snapshot, status):
         if failure := creation_failure(one):
             return JobReason.CREATION_FAILED.value, f"pod {one.name}: {failure}"
+    if lost is not None and phase is not Phase.RUNNING:
+        return explained_wait(lost, snapshot.group)
     if status.restart is not None:
         return snapshot.job.status.reason, snapshot.job.status.message
     if phase is Phase.PENDING:
-        return JobReason.WAITING_FOR_ROOM.value, _why_waiting(snapshot)
+        reason, message = wait_reason(snapshot.group)
+        return reason or JobReason.WAITING_FOR_ROOM.value, message or _why_waiting(snapshot)
     if phase is Phase.CREATING:
         return JobReason.CONTAINERS_STARTING.value, ""
-    return f"TrainingJob{phase.value}", ""
+    return f"TrainingJob{phase.value}", lost.message if lost is not None else ""
 
 
 def _why_waiting(snapshot: AITrainingJobSnapshot) -> str:
-    """The reason that the scheduler has written on the job's group."""
-    if snapshot.group is not None:
-        return unschedulable_message(snapshot.group.status.conditions)
+    """The reason that the scheduler has written on a job's groups of Kubernetes itself."""
     found = (c for one in snapshot.native_groups for c in one.status.conditions)
     refusals = (c.message for c in found if c.type == GROUP_SCHEDULED and c.status == "False")
     return next(refusals, "")
@@ -314,6 +326,7 @@ def _wake_at(
         shrink.until if shrink is not None else None,
         next_deadline(snapshot, now),
         deadline_at(snapshot),
+        settled_at(status),
     ]
     if status.restart is not None and status.restart.not_before:
         times.append(parse_time(status.restart.not_before))

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus, RestartScope
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.pod import PodPhase
 from swell.operator.aitrainingjob.snapshot import (
@@ -63,8 +63,10 @@ PHASE_TEXT: Mapping[Phase, str] = {
     Phase.PENDING: "accepted; some required pod is not scheduled, or the job is suspended",
     Phase.CREATING: "every required pod is scheduled, some container is not started",
     Phase.RUNNING: ("every rigid role has all its pods active, every elastic one its minimum"),
-    Phase.TERMINATING: "pods are being deleted, for a restart or an ending",
-    Phase.RESTARTING: ("the old pods of a restart are gone, the new ones are not all active"),
+    Phase.TERMINATING: "pods are being deleted, for an ending or a restart of a role or the job",
+    Phase.RESTARTING: (
+        "the old pods of a restart are gone, the new ones are not all active; single pods restart"
+    ),
     Phase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
     Phase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
     Phase.TIMEOUT: "final: ran for longer than timeLimit",
@@ -150,7 +152,12 @@ RESTART_REASONS = frozenset(
 
 def living_phase(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Phase:
     """The phase of a job that is not ending: the first in this order that holds."""
-    if any(is_restarting(one, status) for one in snapshot.replicas):
+    is_deleting = any(is_restarting(one, status) for one in snapshot.replicas)
+    if is_deleting and status.restart is not None and status.restart.scope is RestartScope.POD:
+        # The others go on: an elastic role that keeps its minimum does not stop training.
+        is_enough = _enough(snapshot, status, active(snapshot, status))
+        return Phase.RUNNING if is_enough else Phase.RESTARTING
+    if is_deleting:
         return Phase.TERMINATING
     if status.restart is not None:
         return Phase.RESTARTING

@@ -31,6 +31,7 @@ from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
 # After running for this long, the next restart counts as the first again.
 BACKOFF_RESET_S = 600.0
+_LONG_AGO = "1970-01-01T00:00:00Z"
 # Causes whose restarts do not count against the role's restartLimit.
 _UNCHARGED = frozenset({CauseKind.CREATION, CauseKind.GONE})
 
@@ -244,14 +245,17 @@ def _charged(status: AITrainingJobStatus, role: str) -> int:
 
 
 def _backoff(status: AITrainingJobStatus, role: str, now: float) -> int:
-    """The number of restarts since the job last ran for `BACKOFF_RESET_S`."""
+    """The number of restarts since the job last ran for `BACKOFF_RESET_S` without one.
+
+    A job whose single pods restart is Running all the time, hence the time of the last restart.
+    """
     last = status.phase_history[-1] if status.phase_history else None
-    if (
-        last is not None
-        and last.phase is Phase.RUNNING
-        and now - parse_time(last.time) >= BACKOFF_RESET_S
-    ):
-        return 0
+    if last is not None and last.phase is Phase.RUNNING:
+        since = max(
+            parse_time(last.time), parse_time(status.last_restart_time.get(role, _LONG_AGO))
+        )
+        if now - since >= BACKOFF_RESET_S:
+            return 0
     return status.backoff.get(role, 0)
 
 

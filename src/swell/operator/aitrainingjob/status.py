@@ -47,6 +47,7 @@ from swell.operator.framework.status import (
     dated,
     status_change,
 )
+from swell.operator.framework.waiting import disrupted_condition, wait_reason
 from swell.runtime.plan import EmitEvent, PatchStatus, Step
 
 # Changes of the mere numbers are written late: after a multiple of the job's age at the last
@@ -102,8 +103,10 @@ def in_phase(
     if phase is Phase.RUNNING:
         start = status.start_running_time or at
         status = running_again(replace(status, start_running_time=start), now)
-    if phase in FINAL_PHASES and status.end_time is None:
-        status = replace(status, end_time=at)
+    if phase in FINAL_PHASES:
+        # None of its pods runs any more, however they ended.
+        ready = f"0/{sum(status.target_replicas.values())}"
+        status = replace(status, end_time=status.end_time or at, ready=ready)
     status = replace(
         status,
         reason=reason,
@@ -137,11 +140,17 @@ def write_status(
     if not change:
         return StatusWrite()
     # A recovered status is written at once: the decision goes by it.
-    is_urgent = _is_half_finished(old, status) or _is_complete(old, status) or stored is not None
+    is_urgent = (
+        _is_half_finished(old, status)
+        or _is_complete(old, status)
+        or _has_deleted(old, status)
+        or stored is not None
+    )
     # Nothing more will change in a suspended job that has lost its last pod.
     is_urgent = is_urgent or (status.suspension is not None and not snapshot.pods)
-    if change.keys() <= {*_NUMBERS, _TRAINING} and not is_urgent and old.last_reconcile_time:
-        late = _put_off(old, old.last_reconcile_time, frozenset(change), now)
+    changed = {name for name in change if name != "conditions" or _is_said_anew(old, status)}
+    if changed <= {*_NUMBERS, _TRAINING} and not is_urgent and old.last_reconcile_time:
+        late = _put_off(old, old.last_reconcile_time, frozenset(changed), now)
         if late is not None:
             return late
     if old.phase is Phase.EMPTY:
@@ -152,6 +161,15 @@ def write_status(
     is_first = old == AITrainingJobStatus() if stored is None else not stored
     version = meta.resource_version
     return StatusWrite((PatchStatus(AI_TRAINING_JOBS, meta.key, version, change, is_first),))
+
+
+def _is_said_anew(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
+    """Whether conditions differ in more than their messages, which have numbers in them."""
+
+    def facts(one: Condition) -> tuple[str, str, str]:
+        return one.type, one.status, one.reason
+
+    return [*map(facts, old.conditions)] != [*map(facts, new.conditions)]
 
 
 def _put_off(
@@ -202,6 +220,11 @@ def events(
         if record not in old.scale_records:
             text = f"{record.role}: {record.from_} to {record.to}: {record.reason}"
             yield make.normal(JobReason.RESIZED.value, text)
+    if status.phase is Phase.PENDING and status.reason != old.reason and status.message:
+        yield make.warning(status.reason, status.message)
+    lost, known = disrupted_condition(status.conditions), disrupted_condition(old.conditions)
+    if lost is not None and lost.status == "True" and lost != known:
+        yield make.warning(lost.reason, lost.message)
     if snapshot.refused and old.reason != JobReason.REFUSED.value:
         yield make.warning(JobReason.REFUSED.value, snapshot.refused)
 
@@ -244,6 +267,15 @@ def _is_complete(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
     return n_active == n_target and new.ready != old.ready
 
 
+def _has_deleted(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
+    """Whether the last old pod of a restart has gone: it must not be missed as one that is lost."""
+
+    def n_restarting(status: AITrainingJobStatus) -> int:
+        return sum(held.restarting for held in status.replica_statuses.values())
+
+    return n_restarting(old) > 0 and not n_restarting(new)
+
+
 def _state(replica: Replica, status: AITrainingJobStatus) -> str:
     if is_restarting(replica, status):
         return "restarting"
@@ -263,13 +295,8 @@ def _conditions(
     entered = {Phase(c.type): None for c in status.conditions if c.type in _PHASES}
     entered[status.phase] = None
     wanted = [_phase_condition(phase, status, status.conditions) for phase in entered]
-    gang = {role: spec.gang_minimum for role, spec in snapshot.roles.items()}
-    have = [role for role, _ in bound(snapshot, status)]
-    scheduled = all(have.count(role) >= n for role, n in gang.items())
-    if status.ending is not None:  # the pods that were scheduled are being deleted
-        scheduled = any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
     wanted += [
-        condition("Scheduled", scheduled, "Scheduled" if scheduled else "NotScheduled"),
+        _scheduled_condition(snapshot, status),
         condition("Ready", status.phase is Phase.RUNNING, status.phase.value),
         condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
@@ -284,7 +311,24 @@ def _conditions(
         text = f"not done at {snapshot.job.spec.deadline}"
         wanted.append(condition(DEADLINE_MISSED, True, JobReason.DEADLINE_MISSED.value, text))
     dated_ones = [dated(one, status.conditions, at) for one in wanted]
-    return (*dated_ones, *kept_conditions(status.conditions))
+    lost = disrupted_condition(status.conditions)
+    return (*dated_ones, *([lost] if lost else []), *kept_conditions(status.conditions))
+
+
+def _scheduled_condition(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Condition:
+    """Whether every role has its minimum of pods with a node; if not, why the scheduler waits."""
+    if status.phase in FINAL_PHASES:
+        return condition("Scheduled", False, status.phase.value)
+    gang = {role: spec.gang_minimum for role, spec in snapshot.roles.items()}
+    have = [role for role, _ in bound(snapshot, status)]
+    if status.ending is not None:  # the pods that were scheduled are being deleted
+        scheduled = any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
+    else:
+        scheduled = all(have.count(role) >= n for role, n in gang.items())
+    if scheduled:
+        return condition("Scheduled", True, "Scheduled")
+    reason, message = wait_reason(snapshot.group)
+    return condition("Scheduled", False, reason or "NotScheduled", message[:MESSAGE_MAX])
 
 
 def _suspended_condition(status: AITrainingJobStatus) -> Condition:
@@ -296,9 +340,8 @@ def _suspended_condition(status: AITrainingJobStatus) -> Condition:
 def _phase_condition(
     phase: Phase, status: AITrainingJobStatus, old: Iterable[Condition]
 ) -> Condition:
-    """The condition keeps the message its phase was entered with; later ones are in the status."""
+    """The condition of the present phase has its message; the others keep their last one."""
     holds = phase is status.phase
     former = next((c for c in old if c.type == phase.value), None)
-    is_entered = former is None or (holds and former.status != "True")
-    message = status.message if former is None or is_entered else former.message
+    message = status.message if holds or former is None else former.message
     return condition(phase.value, holds, f"TrainingJob{phase.value}", message)

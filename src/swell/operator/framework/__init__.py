@@ -10,6 +10,7 @@ out. In reading order:
 - `nodewatch`: which nodes are certainly unready or gone.
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
+- `waiting`: why a job waits and by whom it lost pods, in the scheduler's words.
 - `children`: content that child objects of all kinds have in common.
 - `training`: the parts that a training program gets if its job asks for them.
 - `reports`: reports of training programs, read with their bounds, and turned into a status.
@@ -21,6 +22,6 @@ out. In reading order:
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`fencing`, `status`, `children`, `training`, `reports`, `recovery` and `malformed` are pure: the
-kinds' decisions use them.
+`fencing`, `status`, `waiting`, `children`, `training`, `reports`, `recovery` and `malformed` are
+pure: the kinds' decisions use them.
 """

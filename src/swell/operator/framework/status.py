@@ -18,7 +18,6 @@ from swell.api import codec
 from swell.api.core import EventSeverity, ObjectReference
 from swell.api.meta import Body, Condition, ObjectMeta
 from swell.api.resource import Resource
-from swell.api.scheduling import PodGroupCondition
 from swell.runtime.plan import EmitEvent, PatchObject, patch_object
 
 P = TypeVar("P", bound=Enum)
@@ -79,14 +78,6 @@ def dated(condition: Condition, former: Iterable[Condition], at: str) -> Conditi
         if old.type == condition.type and old.status == condition.status:
             return replace(condition, last_transition_time=old.last_transition_time)
     return replace(condition, last_transition_time=at)
-
-
-def unschedulable_message(conditions: Iterable[PodGroupCondition]) -> str:
-    """The scheduler's message on a PodGroup that it cannot place; empty when it has none."""
-    for one in conditions:
-        if one.type == "Unschedulable" and one.status == "True":
-            return one.message
-    return ""
 
 
 def add_finalizer(resource: Resource[object], meta: ObjectMeta, name: str) -> PatchObject:

@@ -13,7 +13,8 @@ from swell.api.kinds import TRAINING_JOBS
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.framework.fencing import soonest
-from swell.operator.framework.status import add_finalizer, unschedulable_message
+from swell.operator.framework.status import add_finalizer
+from swell.operator.framework.waiting import disrupted_condition, explained_wait
 from swell.operator.trainingjob import labels, sizes
 from swell.operator.trainingjob.children import create_training_job
 from swell.operator.trainingjob.cleanup import (
@@ -34,7 +35,7 @@ from swell.operator.trainingjob.phases import living_phase
 from swell.operator.trainingjob.pods import command_problems, trace_labels_of_pods
 from swell.operator.trainingjob.recovery import recovered
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
-from swell.operator.trainingjob.status import events, in_phase, update_status
+from swell.operator.trainingjob.status import events, in_phase, update_status, with_eviction
 from swell.runtime.plan import NOTHING, Plan, Step
 
 
@@ -111,7 +112,8 @@ def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) 
 def _continue(
     snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase: Phase, now: float
 ) -> Plan:
-    status = in_phase(snapshot, status, phase, _waiting_for(snapshot, phase), now)
+    status = with_eviction(snapshot, status, now)
+    status = in_phase(snapshot, status, phase, _waiting_for(snapshot, status, phase), now)
     is_up = phase in {Phase.RUNNING, Phase.SCALING}
     return Plan(
         (
@@ -143,10 +145,11 @@ def _end(
     )
 
 
-def _waiting_for(snapshot: TrainingJobSnapshot, phase: Phase) -> str:
+def _waiting_for(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase: Phase) -> str:
     """The reason why a living job does not get on, if one is known; empty otherwise."""
     if snapshot.refused:
         return snapshot.refused
-    if phase is Phase.CREATING and snapshot.group is not None:
-        return unschedulable_message(snapshot.group.status.conditions)
+    lost = disrupted_condition(status.conditions)
+    if phase is Phase.CREATING or (lost is not None and lost.status == "True"):
+        return explained_wait(lost, snapshot.group)[1]
     return ""

@@ -19,6 +19,13 @@ from swell.operator.framework.status import (
     dated,
     status_change,
 )
+from swell.operator.framework.waiting import (
+    DISRUPTED,
+    disrupted_condition,
+    eviction_of,
+    with_disruption,
+)
+from swell.operator.trainingjob import sizes
 from swell.operator.trainingjob.endings import is_stopped
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.phases import TRANSITIONS
@@ -39,6 +46,7 @@ def in_phase(
     """The status in a phase, with matching times, numbers and conditions."""
     advance(TRANSITIONS, status.phase, phase)
     at = format_time(now)
+    lost = disrupted_condition(status.conditions)
     conditions = (
         condition("Ready", phase in {Phase.RUNNING, Phase.SCALING}, phase.value),
         condition("Completed", phase in FINAL_PHASES, phase.value),
@@ -52,9 +60,27 @@ def in_phase(
         replica_statuses=_counted(snapshot, status),
         conditions=(
             *(dated(one, status.conditions, at) for one in conditions),
+            *([lost] if lost else []),
             *kept_conditions(status.conditions),
         ),
     )
+
+
+def with_eviction(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    """The status with the condition of its last eviction, which is over once all pods are back."""
+    former = disrupted_condition(status.conditions)
+    since = former.last_transition_time or "" if former is not None else ""
+    is_replaced = any((pod.metadata.creation_timestamp or "") >= since for pod in snapshot.pods)
+    is_over = is_replaced and sizes.job_total_running(snapshot)
+    evicted = eviction_of(snapshot.group)
+    found = [evicted] if evicted is not None else []
+    new = with_disruption(former, found, is_over=is_over, now=now)
+    if new is None or new is former:
+        return status
+    others = [one for one in status.conditions if one.type != DISRUPTED]
+    return replace(status, conditions=(*others, new))
 
 
 def update_status(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
@@ -99,6 +125,9 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
         if record not in old.scale_records and record.result:
             text = f"trainers: {record.from_} to {record.to}: {record.result}: {record.reason}"
             yield make.normal(SCALED, text)
+    lost, known = disrupted_condition(status.conditions), disrupted_condition(old.conditions)
+    if lost is not None and lost.status == "True" and lost != known:
+        yield make.warning(lost.reason, lost.message)
     if snapshot.refused and old.reason != snapshot.refused:
         yield make.warning("ObjectRefused", snapshot.refused)
 

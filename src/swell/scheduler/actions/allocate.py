@@ -13,7 +13,7 @@ from swell.scheduler.gang_fit import place_gang
 from swell.scheduler.job_order import JobOrder
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
-from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.reasons import LIMIT_REASONS, Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session, Statement
 
@@ -94,7 +94,7 @@ def _refuse_overused(session: Session, queue: QueueInfo, job: JobInfo) -> None:
     n = max(session.votes.shortfall(job, first.role), 1)
     quota = session.votes.quota_refusal(queue, first.shape, min(n, len(job.tasks)))
     session.stuck[job.key] = first
-    if quota is not None and quota.reason is not WaitReason.QUEUE_QUOTA:
+    if quota is not None and quota.reason not in LIMIT_REASONS:
         # The queue is closed or its tree is broken: that is the reason, not its share.
         session.refuse(job, quota)
         return

@@ -25,7 +25,7 @@ from swell.scheduler.explain.explanation import (
 from swell.scheduler.explain.holders import holders_of, on_nodes, scarce_places
 from swell.scheduler.explain.queue_limits import queue_facts, tasks_against_limit
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.reasons import LIMIT_REASONS, Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, amount_texts
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Task, TaskStatus
@@ -36,7 +36,7 @@ from swell.scheduler.status import phase_of, statuses
 HOLDERS_MAX = 10  # more are only counted
 _FINISHED = {TaskStatus.SUCCEEDED, TaskStatus.FAILED}
 # With these reasons a limit is in the way, so its holders are shown instead of those on nodes.
-_QUOTA = frozenset({WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_OVERUSED, WaitReason.OVERCOMMIT})
+_QUOTA = frozenset({*LIMIT_REASONS, WaitReason.QUEUE_OVERUSED, WaitReason.OVERCOMMIT})
 
 
 def explain(
@@ -55,7 +55,8 @@ def explain(
     holds, asks = job.allocated.copy(), job.pending.copy()
     pending = _in_order(job)
     session = run_session(snapshot, config)
-    refusal = dict(statuses(session, [job]))[group].refusal
+    status = dict(statuses(session, [job]))[group]
+    refusal = status.refusal
     standing = _standing(session, job, pods, pending)
     asks[PODS] = holds[PODS] = 0  # pod slots are no resource that users ask for
     left = [task for task in pending if task.status is TaskStatus.PENDING]
@@ -78,6 +79,7 @@ def explain(
         asks=amount_texts(snapshot.dimensions, asks),
         reason=refusal.reason.value if refusal else "",
         message=refusal.message if refusal else "",
+        never=status.never if is_stuck else "",
         classes=tuple(_pod_class(session, alike) for alike in _alike(left)) if is_stuck else (),
         domains=tuple(_domains(session, job, left)) if is_stuck and job.is_constrained else (),
         topology_not_applied=session.domains_for(job).not_applied(job)

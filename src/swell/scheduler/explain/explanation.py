@@ -78,6 +78,8 @@ class QueueFacts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     state: str
     allocated: dict[str, str]
     capability: dict[str, str]
+    position: int = 0  # among the groups that wait in the queue, from 1; 0 if it does not wait
+    n_waiting: int = 0
     ahead: tuple[str, ...] = ()  # groups that wait, too, and are served before
     limits: tuple[QueueLimit, ...] = ()
 
@@ -114,6 +116,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     asks: dict[str, str]  # all pods without a node together
     reason: str = ""
     message: str = ""
+    never: str = ""  # why it cannot ever start on the nodes there are
     classes: tuple[PodClass, ...] = ()
     domains: tuple[DomainFacts, ...] = ()
     topology_not_applied: str = ""

@@ -46,6 +46,8 @@ def queue_facts(session: Session, job: JobInfo, refusal: Refusal | None) -> Queu
         state=queue.object.status.state.value or "Open",
         allocated=amount_texts(dimensions, queue.subtree),
         capability=amount_texts(dimensions, limited),
+        position=1 + sum(theirs < key for theirs, _ in ahead) if refusal is not None else 0,
+        n_waiting=1 + len(ahead) if refusal is not None else 0,
         ahead=tuple(name for theirs, name in ahead if theirs < key),
         limits=refusal.limits if refusal else (),
     )

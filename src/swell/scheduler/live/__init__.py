@@ -12,6 +12,7 @@ In reading order, which is the way the data takes:
 - `bind_windows`: gangs that are being bound, and the time they have to become complete.
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.
 - `binder`: binds pods to nodes.
+- `eviction_records`: why pods are evicted, and the record of it on their group.
 - `saving`: how long a victim may take to save before it goes.
 - `evictor`: marks pods as disrupted, then deletes them.
 - `shrinker`: lowers the targets of elastic roles, so that other groups get room.

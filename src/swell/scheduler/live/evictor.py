@@ -12,7 +12,7 @@ here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -36,16 +36,20 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
+from swell.scheduler.live.eviction_records import (
+    PREEMPTED,
+    RELEASED,
+    EvictionCause,
+    EvictionRecords,
+    groups_of,
+)
 from swell.scheduler.live.saving import patience_s, save_seconds
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 
-# The condition and reason of Kubernetes for preempted pods; a job does not count such a failure
-# as a restart of its own.
+# The condition of Kubernetes for pods that are evicted.
 DISRUPTED: Final = "DisruptionTarget"
-PREEMPTED: Final = "PreemptionByScheduler"
-RELEASED: Final = "GangIncomplete"
 OUR_REASONS: Final = frozenset({PREEMPTED, RELEASED})
 NO_GROUPS: Final[Mapping[Key, Uid]] = {}
 _FAILURES = (*READ_FAILURES, MalformedError)
@@ -55,24 +59,20 @@ _WRITE_S = 15.0
 _WORKERS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionCause:
-    """Why pods are evicted: the reason of the condition, and its message."""
-
-    reason: str
-    message: str
-    preemptor: str = ""  # the group that gets the room
-
-
 @dataclass(eq=False, slots=True)
 class _EvictionBatch:
-    """Pods that are evicted together. None is deleted before all are marked."""
+    """Pods that are evicted together.
 
-    why: EvictionCause
+    Their groups have the record of it before the first is marked, and all are marked before the
+    first is deleted.
+    """
+
+    why: dict[Uid, EvictionCause]
     pods: dict[Uid, Key]
     unmarked: dict[Uid, Key] = field(default_factory=dict)
     groups: dict[Key, Uid] = field(default_factory=dict)  # native ones, not marked yet
     marking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unrecorded: dict[Key, tuple[Uid, EvictionCause]] = field(default_factory=dict)  # groups
 
 
 class Evictor:
@@ -93,20 +93,28 @@ class Evictor:
         self._cache = cache
         self._events = events
         self._clock = clock
+        self._records = EvictionRecords(cluster, cache, clock)
         self._queue = WorkQueue[Uid](clock=clock, random=random)
         self._batches: dict[Uid, _EvictionBatch] = {}
 
     def evict(
-        self, tasks: Iterable[Task], why: EvictionCause, groups: Mapping[Key, Uid] = NO_GROUPS
+        self,
+        parts: Iterable[tuple[Sequence[Task], EvictionCause]],
+        groups: Mapping[Key, Uid] = NO_GROUPS,
     ) -> None:
-        """Queue pods that are leaving in the snapshot already, and native groups left empty."""
-        pods = {
-            task.pod.metadata.uid: task.pod.metadata.key
-            for task in tasks
-            if task.pod.metadata.uid not in self._batches
-        }
-        batch = _EvictionBatch(why, pods, dict(pods), dict(groups))
-        for uid in pods:
+        """Queue pods that are leaving in the snapshot already, and native groups left empty.
+
+        They are one batch; the causes are those of its parts.
+        """
+        batch = _EvictionBatch({}, {}, groups=dict(groups))
+        for tasks, why in parts:
+            new = [task for task in tasks if task.pod.metadata.uid not in self._batches]
+            for task in new:
+                batch.pods[task.pod.metadata.uid] = task.pod.metadata.key
+                batch.why[task.pod.metadata.uid] = why
+            batch.unrecorded |= {key: (uid, why) for key, uid in groups_of(new).items()}
+        batch.unmarked.update(batch.pods)
+        for uid in batch.pods:
             self._batches[uid] = batch
             self._queue.add(uid)
 
@@ -129,7 +137,10 @@ class Evictor:
                 if pod is not None and uid in batch.unmarked:
                     # First of all: once a pod is marked its operator may delete it.
                     await self._mark_groups(batch)
-                    pod = await self._mark(pod, batch.why)
+                    if not await self._record(batch):
+                        self._queue.retry(uid)
+                        return
+                    pod = await self._mark(pod, batch.why[uid])
                 # A pod that is gone counts as marked, or the others would wait for it for ever.
                 self._note_marked(batch, uid)
                 if pod is not None and not batch.unmarked:
@@ -213,7 +224,7 @@ class Evictor:
         """Mark the native groups that leave as a whole, before their first pod is deleted."""
         async with batch.marking:
             for key, uid in list(batch.groups.items()):
-                await self._mark_group(key, uid, batch.why)
+                await self._mark_group(key, uid, next(iter(batch.why.values())))
                 del batch.groups[key]
 
     async def _mark_group(self, key: Key, uid: Uid, why: EvictionCause) -> None:
@@ -239,6 +250,15 @@ class Evictor:
         else:
             groups.observe(marked)
 
+    async def _record(self, batch: _EvictionBatch) -> bool:
+        """Whether all groups of the batch have the record, or cannot get it."""
+        for key, (uid, why) in list(batch.unrecorded.items()):
+            if not await self._records.write(key, uid, why):
+                return False
+            # Two workers may write the same record at once, which does no harm.
+            batch.unrecorded.pop(key, None)
+        return True
+
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods
         try:
@@ -263,6 +283,11 @@ class Evictor:
 def is_marked_group(group: NativeGroup) -> bool:
     """Whether a native group has been evicted as a whole and not been scheduled since."""
     return any(c.type == DISRUPTED and c.status == "True" for c in group.status.conditions)
+
+
+def mark_text(pod: Pod) -> str:
+    """The message of the pod's mark; empty if it has none."""
+    return next((c.message for c in pod.status.conditions if c.type == DISRUPTED), "")
 
 
 def is_marked(pod: Pod) -> bool:

@@ -23,7 +23,14 @@ from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, has_status
 from swell.scheduler.live.dirty import DirtyMarks
-from swell.scheduler.live.evictor import PREEMPTED, RELEASED, EvictionCause, Evictor, is_marked
+from swell.scheduler.live.eviction_records import (
+    PREEMPTED,
+    RELEASED,
+    EvictionCause,
+    beneficiary,
+    eviction_cause,
+)
+from swell.scheduler.live.evictor import Evictor, is_marked, mark_text
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
@@ -237,8 +244,8 @@ class SchedulerLoop:
             self._cache.mark_dirty(job)
         # A preemptor counts on this room: a pod that ignores the lower target is deleted.
         for preemptor, tasks in self._actuators.shrinker.lingering(now).items():
-            text = f"stayed when shrunk for {preemptor}"
-            self._evict(tasks, EvictionCause(PREEMPTED, text, preemptor))
+            text = f"stayed when shrunk for {self._named(preemptor)}"
+            self._evict(tasks, EvictionCause(PREEMPTED, text, "Shrunk", preemptor))
 
     def _release_overdue(self, now: float) -> None:
         """Release gangs that were not completely bound in time, by evicting the pods that were.
@@ -264,14 +271,14 @@ class SchedulerLoop:
             if bound and self._meter is not None:
                 self._meter.released()
             text = f"gang {key} was not complete within {self._settings.bind_window_s:.0f} s"
-            self._evict(bound, EvictionCause(RELEASED, text))
+            self._evict(bound, EvictionCause(RELEASED, text, RELEASED))
             if not is_outstanding:
                 self._windows.close(key)
 
     def _evict(self, tasks: list[Task], why: EvictionCause) -> None:
         for task in tasks:
             self._cache.mark_for_deletion(task)
-        self._actuators.evictor.evict(tasks, why, _leaving(tasks))
+        self._actuators.evictor.evict([(tasks, why)], _leaving(tasks))
 
     # --- handing over
 
@@ -284,9 +291,14 @@ class SchedulerLoop:
             by_cause.setdefault(cause, []).append(eviction.task)
             self._start_cooldown(eviction.task.job, eviction.preemptor, now)
         for (action, preemptor), tasks in by_cause.items():
-            text = f"{action} for {preemptor}" if preemptor else action
-            why = EvictionCause(PREEMPTED, text, preemptor)
-            self._actuators.evictor.evict(tasks, why, _leaving(tasks))
+            by_victim: dict[JobInfo | None, list[Task]] = {}
+            for task in tasks:
+                by_victim.setdefault(task.job, []).append(task)
+            winner = self._snapshot.jobs.get(preemptor)
+            self._actuators.evictor.evict(
+                [(own, eviction_cause(action, winner, own)) for own in by_victim.values()],
+                _leaving(tasks),
+            )
         self._shrink(plan, now)
         self._actuators.hyper_nodes.follow_tree()
         self._nominations.observe(plan.pipelined, now)
@@ -297,7 +309,8 @@ class SchedulerLoop:
     def _shrink(self, plan: SchedulingPlan, now: float) -> None:
         for job, roles in plan.shrinks.items():
             shrinks = {
-                role: Shrink(target, plan.shrunk_for[job, role]) for role, target in roles.items()
+                role: Shrink(target, winner := plan.shrunk_for[job, role], self._named(winner))
+                for role, target in roles.items()
             }
             for task in self._snapshot.members(job):
                 role = task.elastic.role if task.elastic else ""
@@ -306,6 +319,11 @@ class SchedulerLoop:
                     self._actuators.shrinker.expect_to_leave([task], shrinks[role].preemptor)
             namespace, _, name = job.partition("/")
             self._actuators.shrinker.shrink(Key(namespace, name), shrinks)
+
+    def _named(self, key: str) -> str:
+        """Returns the name of a group that gets room, with its queue and priority."""
+        job = self._snapshot.jobs.get(key)
+        return key if job is None else beneficiary(job)
 
     def _start_cooldown(self, victim: JobInfo | None, preemptor: str, now: float) -> None:
         # Only this pair: other jobs may still be preempted by the victim.
@@ -370,9 +388,9 @@ class SchedulerLoop:
             if is_unit or job.counts.ready - len(marked) < job.min_member:
                 # The eviction was of the whole gang, and not all of its pods were marked.
                 marked = list(job.evictable())
-            self._evict(
-                marked, EvictionCause(PREEMPTED, "its eviction was decided before a restart")
-            )
+            text = next(filter(None, (mark_text(task.pod) for task in marked)), "")
+            text = text or "its eviction was decided before a restart"
+            self._evict(marked, EvictionCause(PREEMPTED, text, "Preempted"))
 
 
 def _leaving(tasks: Iterable[Task]) -> dict[Key, Uid]:

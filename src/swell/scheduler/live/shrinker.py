@@ -45,6 +45,7 @@ class Shrink:
 
     target: int
     preemptor: str
+    named: str = ""  # the same with its queue and priority, for people
 
 
 @dataclass(slots=True)
@@ -175,14 +176,14 @@ def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> 
                 from_=current,
                 to=shrink.target,
                 by=ResizeAuthor.SCHEDULER,
-                reason=f"makes room for {shrink.preemptor}",
+                reason=f"makes room for {shrink.named or shrink.preemptor}",
                 for_=shrink.preemptor,
             )
         )
     if not targets:
         return Plan()
     kept = (*status.scale_records, *records)[-RECORDS_MAX:]
-    text = ", ".join(f"{r.role} shrinks from {r.from_} to {r.to} for {r.for_}" for r in records)
+    text = ", ".join(f"{r.role} from {r.from_} to {r.to}: {r.reason}" for r in records)
     return Plan(
         (
             PatchStatus(

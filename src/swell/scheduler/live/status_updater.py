@@ -17,6 +17,7 @@ import msgspec
 
 from swell.api.codec import to_body
 from swell.api.core import EventSeverity
+from swell.api.impossible import CANNOT_EVER_FIT
 from swell.api.kinds import NATIVE_GROUPS, POD_GROUPS
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
@@ -40,6 +41,7 @@ from swell.scheduler.status import GroupStatus
 log = get_logger(__name__)
 
 UNSCHEDULABLE: Final = "Unschedulable"
+MAY_FIT_REASON: Final = "the cluster has enough"
 SCHEDULED: Final = "Scheduled"
 NOT_APPLIED: Final = "TopologyNotApplied"
 # Volcano knows it, too, and writes it never.
@@ -114,9 +116,10 @@ class StatusUpdater:
         else:
             self._queue.add_after(meta.key, max(known.written_at + NUMBERS_S - now, SETTLE_S))
 
-    def record_job_status_event(self, job: JobInfo, refusal: Refusal) -> None:
+    def record_job_status_event(self, job: JobInfo, refusal: Refusal, never: str = "") -> None:
         """Emit an event with the reason why a group waits."""
         text = f"{refusal.reason.value}: {refusal.message}"
+        text = f"{CANNOT_EVER_FIT}: {never}" if never else text
         uid, warning = job.group.metadata.uid, EventSeverity.WARNING
         resource, key = _object_of(job)
         self._events.record(EmitEvent(resource, key, uid, warning, UNSCHEDULABLE, text))
@@ -185,7 +188,7 @@ class StatusUpdater:
         pending.written_at, pending.due_since = self._clock.monotonic(), None
         # After the write: an event about a status that was not written would mislead.
         if refusal is not None:
-            self.record_job_status_event(job, refusal)
+            self.record_job_status_event(job, refusal, pending.status.never)
 
     async def _again(self, job: JobInfo, key: Key, failure: Failure) -> None:
         log.info("group status not written", group=str(key), why=failure.message)
@@ -221,6 +224,7 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
     elif UNSCHEDULABLE in conditions:
         condition = PodGroupCondition(type=UNSCHEDULABLE, status="False", reason=READY_REASON)
         conditions[UNSCHEDULABLE] = _dated(conditions[UNSCHEDULABLE], condition, session, now)
+    conditions |= _never_condition(conditions.get(CANNOT_EVER_FIT), found.never, session, now)
     if found.phase in {PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED}:
         # It stays while any pod is left: it records that the gang was complete once, which the
         # bind windows of the next process need.
@@ -236,6 +240,21 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
         succeeded=counts[TaskStatus.SUCCEEDED],
         failed=counts[TaskStatus.FAILED],
     )
+
+
+def _never_condition(
+    old: PodGroupCondition | None, never: str, session: str, now: str
+) -> dict[str, PodGroupCondition]:
+    """Returns whether the group can never start; nothing of one of which it was never said."""
+    if not never and old is None:
+        return {}
+    condition = PodGroupCondition(
+        type=CANNOT_EVER_FIT,
+        status="True" if never else "False",
+        reason=CANNOT_EVER_FIT if never else MAY_FIT_REASON,
+        message=bounded(never),
+    )
+    return {CANNOT_EVER_FIT: _dated(old, condition, session, now)}
 
 
 def has_changed(old: PodGroupStatus, new: PodGroupStatus) -> bool:

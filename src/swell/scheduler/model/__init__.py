@@ -15,6 +15,7 @@
 - `queue_rules`: the state of a queue, and which queues may exist beside each other.
 - `queues`: queues with what their jobs hold, and their tree.
 - `nodes`: all nodes as matrices, with what is idle now and later.
+- `empty_nodes`: whether a gang could ever start, if the nodes were empty.
 - `domain_tree`: parts of the network as a tree above the nodes.
 - `hyper_nodes`: the objects that describe the tree.
 - `label_topology`: the tree by node labels instead.

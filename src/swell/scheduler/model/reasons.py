@@ -22,6 +22,7 @@ class WaitReason(Enum):
     QUEUE_CLOSED = "QueueClosed"
     QUEUE_QUOTA = "QueueQuotaExceeded"
     QUEUE_TREE = "QueueTreeInvalid"
+    CLUSTER_FULL = "ClusterFull"
     OVERCOMMIT = "ClusterOvercommitted"
     WAITING_FOR_ADMISSION = "WaitingForAdmission"
     BACK_OFF = "AdmissionBackOff"
@@ -59,6 +60,8 @@ class WaitReason(Enum):
     INSUFFICIENT = "InsufficientResource"
 
 
+# Refusals for an amount that a limit allows: of the queue, or of all that the cluster has.
+LIMIT_REASONS: Final = frozenset({WaitReason.QUEUE_QUOTA, WaitReason.CLUSTER_FULL})
 _NODE_TEXTS = {
     WaitReason.NODE_NOT_READY: "not ready",
     WaitReason.NODE_UNREADABLE: "closed because of an object that cannot be read",
@@ -143,6 +146,10 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     WaitReason.QUEUE_TREE: (
         "the tree of queues is broken, so nothing can be counted",
         "the message names the queue",
+    ),
+    WaitReason.CLUSTER_FULL: (
+        "with it, more would be in use than the whole cluster has",
+        "wait, ask for less, or add nodes",
     ),
     WaitReason.OVERCOMMIT: (
         "more is admitted already than the cluster has, with some to spare",

@@ -35,6 +35,7 @@ from swell.scheduler.model.elastic import (
     trainers_key,
     trainers_of,
 )
+from swell.scheduler.model.empty_nodes import EmptyNodes
 from swell.scheduler.model.hyper_nodes import HyperNodes
 from swell.scheduler.model.jobs import JobInfo, read_job
 from swell.scheduler.model.label_domains import LabelDomains
@@ -91,6 +92,7 @@ class SchedulerSnapshot:
         """Forgets all objects, so that they can be put in anew."""
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
+        self.empty_nodes = EmptyNodes(self.nodes, self.dimensions)
         self.affinity_index = AffinityIndex(self.nodes)
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
@@ -231,6 +233,7 @@ class SchedulerSnapshot:
         self._leave_queue(job)
         self._active.pop(key, None)
         self.label_domains.jobs.discard(key)
+        self.empty_nodes.forget(key)
         for task in job.tasks.values():
             task.job = task.sub_group = None
             self._membership.wait(task)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from swell.api.scheduling import GANG_PREFIX
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import UNREACHABLE, Hooks, Vote
@@ -129,5 +130,5 @@ def _unschedulable(session: Session, job: JobInfo) -> Refusal | None:
         return None
     n = max(job.min_member - job.counts.ready, 1)
     refusal = session.reason_for(job) or invalid(job) or _NOT_TRIED
-    text = f"{n}/{len(job.tasks)} tasks in gang unschedulable: {refusal.message}"
+    text = f"{n}/{len(job.tasks)}{GANG_PREFIX}{refusal.message}"
     return Refusal(refusal.reason, text, refusal.limits)

@@ -79,11 +79,21 @@ class LimitCheck:
 
 
 def quota_refusal(what: str, limits: tuple[QueueLimit, ...]) -> Refusal | None:
-    """Returns the refusal "queue Q <what>: <limits>"; None without limits."""
+    """Returns the refusal "queue Q <what>: <limits>"; None without limits.
+
+    A queue whose limits are all that the cluster has is not limited: the cluster is full.
+    """
     if not limits:
         return None
+    if all(limit.is_whole for limit in limits):
+        return Refusal(WaitReason.CLUSTER_FULL, "; ".join(map(_full_text, limits)), limits)
     numbers = "; ".join(map(str, limits))
     return Refusal(WaitReason.QUEUE_QUOTA, f"queue {limits[0].queue} {what}: {numbers}", limits)
+
+
+def _full_text(limit: QueueLimit) -> str:
+    there = f"the cluster has {limit.allowed} {limit.resource} in all"
+    return f"{there}; {limit.held} in use or promised, {limit.asked} more asked for"
 
 
 class Claimable:

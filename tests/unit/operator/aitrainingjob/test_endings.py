@@ -179,7 +179,7 @@ def test_finished_job_shows_how_its_pods_ended() -> None:
 
     assert scene.status.phase is AITrainingJobPhase.SUCCEED
     assert scene.status.replica_statuses["trainer"].succeeded == 2
-    assert scene.status.ready == "2/2"
+    assert scene.status.ready == "0/2"
 
 
 def test_running_pods_are_waited_for_at_the_end() -> None:

@@ -108,7 +108,7 @@ def test_completed_says_how(key: str) -> None:
     assert (now["Completed"].status, now["Completed"].reason) == ("True", key)
     assert (now[key].status, now[key].message) == ("True", "so it is")
     assert now["Ready"].status == "False"
-    assert now["Scheduled"].status == "True"
+    assert (now["Scheduled"].status, now["Scheduled"].reason) == ("False", key)
 
 
 def test_pending_says_what_the_scheduler_says() -> None:

@@ -202,8 +202,8 @@ def test_queue_that_goes_takes_its_groups_along() -> None:
         await stage.sleep(3)
         await stage.user.delete(QUEUES, Key("", "q"))
         await stage.sleep(3)
-        (said,) = (await stage.read_group("a")).status.conditions
-        assert said.reason == "QueueNotFound"
+        said = {c.type: c for c in (await stage.read_group("a")).status.conditions}
+        assert said["Unschedulable"].reason == "QueueNotFound"
         await stage.queue("q")
         await stage.node("node-9", cpu="5")
         await stage.sleep(5)

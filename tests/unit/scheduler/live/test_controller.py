@@ -33,8 +33,15 @@ def test_gang_that_does_not_fit_is_not_begun() -> None:
         assert await stage.where() == {}
         group = await stage.read_group("a")
         assert group.status.phase is PodGroupPhase.INQUEUE
-        (condition,) = group.status.conditions
-        assert (condition.type, condition.reason) == ("Unschedulable", "NotEnoughResources")
+        reasons = {c.type: c.reason for c in group.status.conditions}
+        assert reasons == {
+            "Unschedulable": "NotEnoughResources",
+            "CannotEverFit": "CannotEverFit",
+        }
+        never = next(c for c in group.status.conditions if c.type == "CannotEverFit")
+        assert never.message == (
+            "the gang starts with 3 pods, and the cluster has room for 2 of 3 cpu, 1Gi memory each"
+        )
         pod = await stage.read_pod("a-0")
         assert pod is not None
         (said,) = [c for c in pod.status.conditions if c.type == "PodScheduled"]

@@ -41,7 +41,10 @@ def test_preemption_takes_the_whole_gang_and_says_for_whom() -> None:
         assert await leaving(stage) == ["low-0", "low-1", "low-2", "low-3"]
         pod = await stage.read_pod("low-0")
         assert pod is not None
-        assert said(pod, "DisruptionTarget") == "preempt for ns/high"
+        assert said(pod, "DisruptionTarget") == (
+            "preempted by the scheduler for ns/high (queue default, priority 10): 4 pods leave;"
+            " its own priority is 0"
+        )
         waiting = await stage.read_pod("high-0")
         assert waiting is not None
         assert waiting.status.nominated_node_name == "node-0"
