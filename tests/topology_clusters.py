@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.config import DEFAULT, Arguments, Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.plan import SchedulerObjects
@@ -17,6 +18,21 @@ ALLOCATABLE = {**ONE_NODE, "pods": "110"}
 HARD_1: Row = {"mode": "hard", "highestTier": 1}
 HARD_2: Row = {"mode": "hard", "highestTier": 2}
 SOFT: Row = {"mode": "soft"}
+
+
+def with_labels(labels: str, **more: str) -> Config:
+    """Returns the default configuration with a list of node labels, and further arguments."""
+    arguments = Arguments({"topology.labels": labels, **more})
+    tiers = tuple(
+        tuple(
+            replace(option, arguments=arguments)
+            if option.name == "network-topology-aware"
+            else option
+            for option in tier
+        )
+        for tier in DEFAULT.tiers
+    )
+    return replace(DEFAULT, tiers=tiers)
 
 
 def node(name: str, **more: Any) -> Row:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption, SchedulerConfigError
+from swell.scheduler.config import DEFAULT, PluginOption, SchedulerConfigError
 from swell.scheduler.config_file import parse
 from swell.scheduler.cycle import KNOWN, SchedulingPlan, run_cycle
 from swell.scheduler.model.label_topology import LabelList, build_label_tree
@@ -25,6 +25,7 @@ from tests.topology_clusters import (
     pods,
     running,
     why,
+    with_labels,
 )
 
 KUEUE = "kueue.x-k8s.io/podset-"
@@ -35,21 +36,7 @@ HOST = "kubernetes.io/hostname"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-def with_labels(labels: str = "block, rack", **more: str) -> Config:
-    arguments = Arguments({"topology.labels": labels, **more})
-    tiers = tuple(
-        tuple(
-            replace(option, arguments=arguments)
-            if option.name == "network-topology-aware"
-            else option
-            for option in tier
-        )
-        for tier in DEFAULT.tiers
-    )
-    return replace(DEFAULT, tiers=tiers)
-
-
-BLOCK_RACK = with_labels()
+BLOCK_RACK = with_labels("block, rack")
 
 
 def cluster(n_blocks: int = 1, n_racks: int = 2, n_nodes: int = 4) -> Row:
@@ -119,7 +106,7 @@ def test_node_without_one_of_the_keys_is_in_the_root_only() -> None:
 
 def test_further_lists_are_for_nodes_with_other_labels() -> None:
     """A node belongs to the first list by name all of whose keys it has."""
-    config = with_labels(**{"topology.labels.pool": "row"})
+    config = with_labels("block, rack", **{"topology.labels.pool": "row"})
     base = cluster(1, 1, 2)
     base["nodes"] += [node(f"x{n}", labels={"row": "1"}) for n in range(3)]
 
