@@ -81,6 +81,7 @@ def run() -> dict[str, float]:
     figures["gang of 64 within a block, 1,000 nodes (times without, CPU)"] = (
         near.cpu_s / plain.cpu_s
     )
+    figures["plan 5,000 nodes with racks and blocks (times without, CPU)"] = _with_network()
     figures["cycle after 10,000 nodes came and went (times)"] = _churn(10, 10_000)
     return figures
 
@@ -170,6 +171,20 @@ def _gang_of_64(*, with_limit: bool) -> _Spent:
         _require(len(plan.binds) == 64, f"{len(plan.binds)} of the gang placed")
         spent.append(once)
     return sorted(spent)[len(spent) // 2]
+
+
+def _with_network() -> float:
+    """The cost of a whole plan without constraints where there is a tree, over that without one.
+
+    It is the median of interleaved rounds: the machine may be busy.
+    """
+    plain, near = whole_cluster(5_000, 50_000), whole_cluster(5_000, 50_000)
+    near.hyper_nodes = _network(5_000, 8, 16)
+    ratios: list[float] = []
+    for _ in range(3):
+        without = _timed(lambda: plan_schedule(plain))[1].cpu_s
+        ratios.append(_timed(lambda: plan_schedule(near))[1].cpu_s / without)
+    return sorted(ratios)[len(ratios) // 2]
 
 
 def _network(n_nodes: int, per_rack: int, racks_per_block: int) -> list[HyperNode]:

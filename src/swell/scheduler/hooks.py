@@ -52,12 +52,19 @@ class GatheringScores:
     """Scores of nodes for one task, equal for all nodes of one cell of the network.
 
     A task that is placed raises the score of its own cell at least as much as of any other, for
-    the next task like it. `settled` are the nodes for which this holds; None means all.
+    the next task like it. `settled` are the nodes for which this holds; None means all. `after`
+    returns the scores with one such task more on each of some nodes, where they can be foreseen.
     """
 
-    of_nodes: Vector
+    of_cells: Vector
     cells: Cells
     settled: Mask | None = None
+    after: Callable[[Sequence[int]], Vector] | None = None
+
+    @property
+    def of_nodes(self) -> Vector:
+        scores: Vector = self.of_cells[self.cells.of_node]
+        return scores
 
 
 @dataclass(frozen=True, slots=True)

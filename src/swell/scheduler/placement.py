@@ -10,7 +10,7 @@ Whether a whole gang fits is decided in `gang_fit`, quotas of queues in the plug
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -153,6 +153,10 @@ class Placer:
         cell of the first, the change would only confirm it; then the caller asks again.
         """
         of_shape = self._updated(task.shape)
+        if gathering is not None and gathering.after is not None and self.scope is None and n > 1:
+            found = self._gathered_ahead(task.shape, of_shape, n, gathering, gathering.after)
+            if found:
+                return [NodeChoice(node, True) for node in found]
         extra = None if gathering is None else np.rint(gathering.of_nodes * SCORE_STEPS)
         for now in (True, False):
             scores = of_shape.now if now else of_shape.later
@@ -175,6 +179,58 @@ class Placer:
             found = self._choose(task.shape, of_shape, n, now=now, ahead=ahead)
             return [NodeChoice(node, now) for node in found]
         return []
+
+    def _gathered_ahead(
+        self,
+        shape: Shape,
+        of_shape: _ShapeScores,
+        n: int,
+        gathering: GatheringScores,
+        scores_after: Callable[[Sequence[int]], Vector],
+    ) -> list[int]:
+        """Returns where n equal tasks can start now, each on the best node after those before it.
+
+        It does what the caller would by placing a few and asking again, without that: the scores
+        of a cell's nodes are worked out when the cell is first chosen.
+        """
+        cells, of_cells = gathering.cells, gathering.of_cells
+        scores = of_shape.now.copy()
+        known: dict[int, tuple[list[float], list[bool]]] = {}
+        chosen: list[int] = []
+        n_at: dict[int, int] = {}
+        while len(chosen) < n:
+            extra = np.rint(of_cells * SCORE_STEPS)
+            total = scores + extra[cells.of_node]
+            first = int(total.argmax())
+            if total[first] == -np.inf:
+                break
+            members = cells.members_of(first)
+            top = members[_best(total[members], n - len(chosen))]
+            total[members] = -np.inf
+            other = int(total.argmax())
+            bound = (-float(total[other]), other)
+            fresh = [node for node in top.tolist() if node not in known]
+            if fresh:
+                rows = self._scores_after(shape, of_shape.base, np.array(fresh), n, now=True)
+                known.update(zip(fresh, zip(*rows, strict=True), strict=True))
+            own = float(extra[cells.of_node[first]])
+            heads = [(-own - float(scores[node]), node) for node in top.tolist()]
+            heapify(heads)
+            begun = len(chosen)
+            while heads and len(chosen) < n and (len(chosen) == begun or heads[0] <= bound):
+                node = heads[0][1]
+                chosen.append(node)
+                taken = n_at[node] = n_at.get(node, 0) + 1
+                after, fitting = known[node]
+                is_open = taken < n and fitting[taken]
+                scores[node] = after[taken] if is_open else -np.inf
+                if is_open:
+                    heapreplace(heads, (-own - after[taken], node))
+                else:
+                    heappop(heads)
+            if len(chosen) < n:
+                of_cells = scores_after(chosen)
+        return chosen
 
     def node_for(self, task: Task) -> NodeChoice | None:
         """Returns the best node for one task, one where it can start now before one for later.

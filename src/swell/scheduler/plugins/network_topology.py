@@ -7,7 +7,7 @@ for gangs and nodes for pods, fuller domains first. Where there is no tree it sc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -146,9 +146,20 @@ class _TopologyScores:
                 return self._by_distance(job.tasks if part is None else part.tasks)
         if not self._arguments.scores_normal_pods:
             return None
-        packing = self._packing(task.shape.request[self._rows])
-        of_cells = self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
-        return GatheringScores(of_cells[self._cells.of_node], self._cells)
+        self._follow()
+        request, used = task.shape.request[self._rows], self._used
+
+        def after(places: Sequence[int]) -> Vector:
+            filled = used.copy()
+            amounts = np.repeat(request[:, None], len(places), axis=1)
+            self._tree.add(filled, np.array(places, dtype=np.intp), amounts)
+            return self._of_cells(self._packed(filled, request))
+
+        of_cells = self._of_cells(self._packed(used, request))
+        return GatheringScores(of_cells, self._cells, after=after)
+
+    def _of_cells(self, packing: Vector) -> Vector:
+        return self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
 
     def _by_distance(self, tasks: dict[str, Task]) -> GatheringScores:
         """Scores nodes by how close they are to the pods of the gang that have nodes."""
@@ -158,7 +169,7 @@ class _TopologyScores:
         if held is None:
             # The first pod may be anywhere, and decides for the next.
             nowhere = np.zeros(len(cells.of_node), dtype=np.bool_)
-            return GatheringScores(nowhere.astype(float), cells, nowhere)
+            return GatheringScores(np.zeros(len(leaves)), cells, nowhere)
         top, lowest = tree.root_tier, tree.lowest_tier
         score = np.ones(len(leaves))
         if top > lowest:
@@ -172,7 +183,7 @@ class _TopologyScores:
         score *= _SCORE_MAX * self._arguments.weight
         # A pod elsewhere than in the held domain widens it, and all scores with it.
         settled = tree.is_below(held)[leaves] & (leaves != tree.root)
-        return GatheringScores(score[cells.of_node], cells, settled[cells.of_node])
+        return GatheringScores(score, cells, settled[cells.of_node])
 
     def _with_shares(self, score: Vector, counts: Vector, n_tasks: int) -> Vector:
         """Adds to the highest scores the share of the pods that are in the domain already."""
@@ -183,7 +194,10 @@ class _TopologyScores:
     def _packing(self, request: Vector) -> Vector:
         """Returns how full each domain would be with a request, 0 where it would be too full."""
         self._follow()
-        shares = (self._used + request[:, None]) / self._divisor
+        return self._packed(self._used, request)
+
+    def _packed(self, used: Matrix, request: Vector) -> Vector:
+        shares = (used + request[:, None]) / self._divisor
         total: Vector = np.zeros(shares.shape[1])
         if self._total_weight:
             total = np.dot(self._weights, shares) / self._total_weight
