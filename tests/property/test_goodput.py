@@ -223,6 +223,22 @@ def test_devices_go_to_jobs_that_use_them() -> None:
     assert found["job-0/trainer"] >= 8
 
 
+def test_shrink_for_speed_is_not_taken_for_one_that_lets_a_job_start() -> None:
+    """Waiting jobs for which there is room exempt nobody's resize from damping."""
+    stays = a_report({"1": "100", "2": "101", "4": "102"}, total_samples=10**7)
+    things: list[object] = [a_node(f"n{n}", cpu=64, memory="64Gi", gpu=4) for n in range(2)]
+    job = a_job("flat", targets={"trainer": 4}, trainer=a_role(1, 16, gpu=1, cpu="1"))
+    things.append(with_report(job, stays))
+    things += [a_pod("flat", "trainer", index, "n0", gpu=1, cpu="1") for index in range(4)]
+    for name in ("new", "newer"):
+        things.append(a_job(name, phase="Pending", trainer=a_role(1, 4, gpu=1, cpu="1")))
+    found = {id_.job.name: one for id_, one in decide(look(*things)).items()}  # type: ignore[arg-type]
+
+    assert found["flat"].target == 1
+    assert found["flat"].reason is SizeReason.WORTH_MORE_ELSEWHERE
+    assert found["flat"].for_group == ""
+
+
 def test_a_job_grows_to_twice_the_largest_measured_size() -> None:
     once = a_report({"1": "100", "2": "199"}, total_samples=10**9)
     found = sizes(decide(running_jobs([once])))

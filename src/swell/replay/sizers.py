@@ -80,7 +80,7 @@ def _row(job: JobRun, cluster: ReplayCluster, now: float) -> tuple[tuple[int, ..
         most = _FIRST_SIZE
     per_node = cluster.per_node
     top = size_limit(evidence, most)
-    sizes = tuple(candidate_sizes(1, top, per_node, job.size, cluster.capacity))
+    sizes = candidate_sizes(1, top, per_node, job.size, cluster.capacity)
     return sizes, speed_table(evidence, sizes, per_node, (now - job.submitted_s) * job.size)
 
 

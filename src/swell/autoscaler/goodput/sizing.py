@@ -7,6 +7,7 @@ resize itself costs: over the next while, a change loses `cost_s` seconds of pro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,10 @@ class Sizing:
     gap: float
 
 
-def candidate_sizes(minimum: int, maximum: int, per_node: int, current: int, top: int) -> list[int]:
+@lru_cache(maxsize=4096)
+def candidate_sizes(
+    minimum: int, maximum: int, per_node: int, current: int, top: int
+) -> tuple[int, ...]:
     """Returns the sizes looked at: powers of two within a node, whole nodes, the bounds.
 
     `per_node` is how many replicas a node takes; `top` the most there is room for. Where a node
@@ -72,7 +76,7 @@ def candidate_sizes(minimum: int, maximum: int, per_node: int, current: int, top
     sizes.add(maximum if maximum <= top else most)
     if current:
         sizes.add(min(max(current, minimum), most))
-    return sorted(one for one in sizes if minimum <= one <= most)
+    return tuple(sorted(one for one in sizes if minimum <= one <= most))
 
 
 def worthwhile(sizes: Ints, speed: Floats, keep: Ints) -> Floats:

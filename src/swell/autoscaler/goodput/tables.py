@@ -40,10 +40,13 @@ class SpeedTable(NamedTuple):
     tier: str
 
 
+@lru_cache(maxsize=4096)
 def prior(sizes: tuple[int, ...], serial: float = PRIOR_SERIAL) -> Floats:
     """Returns the speeds that are assumed of a job of which nothing is known."""
     n = np.array(sizes, np.float64)
-    return n / (1.0 + serial * (n - 1.0))
+    speed: Floats = n / (1.0 + serial * (n - 1.0))
+    speed.flags.writeable = False
+    return speed
 
 
 def size_limit(evidence: SpeedEvidence | None, maximum: int) -> int:
@@ -61,15 +64,15 @@ def speed_table(
     serial: float = PRIOR_SERIAL,
 ) -> SpeedTable:
     """Returns the speeds of a job at these sizes. `attained_s` is its service so far."""
-    guess = float(np.clip(attained_s, UNKNOWN_LEFT_S, _LEFT_S_MAX))
+    guess = min(max(attained_s, UNKNOWN_LEFT_S), _LEFT_S_MAX)
     if evidence is None:
         return SpeedTable(prior(sizes, serial), guess, False, RESIZE_S, "prior")
     rate_of_one, speed = _measured(_speed_facts(evidence), sizes, per_node)
     if evidence.left is None:
-        done_s = float(np.clip(evidence.done / rate_of_one, UNKNOWN_LEFT_S, _LEFT_S_MAX))
-        left_s, is_known = done_s, False
+        left_s = min(max(evidence.done / rate_of_one, UNKNOWN_LEFT_S), _LEFT_S_MAX)
+        is_known = False
     else:
-        left_s = float(np.clip(evidence.left / rate_of_one, _LEFT_S_MIN, _LEFT_S_MAX))
+        left_s = min(max(evidence.left / rate_of_one, _LEFT_S_MIN), _LEFT_S_MAX)
         is_known = True
     cost_s = RESIZE_S if evidence.pause_s is None else evidence.pause_s
     return SpeedTable(speed, left_s, is_known, cost_s, "measured")

@@ -87,11 +87,17 @@ def scale_dry_run(room: Room, role: CandidateRole, delta: int, *, scale_down: bo
 
 
 def scale_all_jobs_dry_run(
-    roles: Iterable[CandidateRole], room: Room, shrunk: Mapping[RoleId, int] | None = None
+    roles: Iterable[CandidateRole],
+    room: Room,
+    shrunk: Mapping[RoleId, int] | None = None,
+    *,
+    in_leaps: bool = False,
 ) -> dict[RoleId, int]:
     """Returns the change of every elastic role once no further step is possible.
 
-    `shrunk` are changes that are decided already: those roles begin smaller and do not grow.
+    `shrunk` are changes that are decided already: those roles begin smaller and do not grow. With
+    `in_leaps` a role grows to its maximum before the next one does: where all of them are meant
+    to get there, that is sooner decided, and keeps a role's replicas together.
     The first round puts all roles within their bounds. From then on an over-committed cluster
     allows no step up at all, and one that is not never becomes so again: so what follows is rounds
     that only shrink, and after them rounds that only grow.
@@ -103,7 +109,7 @@ def scale_all_jobs_dry_run(
     while room.is_over and plan.shrink():
         pass
     if not room.is_over:
-        plan.grow()
+        plan.grow_in_leaps() if in_leaps else plan.grow()
     return {role.id: size - role.current for role, size in zip(plan.roles, plan.sizes, strict=True)}
 
 
@@ -240,6 +246,38 @@ class _DryRun:
                 n_rounds = 0
                 n_patience = 1 if self._grow_alike(rising) else 2 * n_patience
             rising = [at for at in self._order(rising) if self._step(at)]
+
+    def grow_in_leaps(self) -> None:
+        """Let one role after the other grow to its maximum, as many replicas at a time as fit."""
+        rising = [at for at, role in enumerate(self.roles) if role.id not in self._shrunk]
+        for at in self._order(rising):
+            while self._leap(at):
+                pass
+
+    def _leap(self, at: int) -> bool:
+        """Put as many replicas of a role on one node as fit; returns whether there were any."""
+        role, room = self.roles[at], self._room
+        if room.is_peculiar(role.id):
+            return bool(self._step(at))
+        n = role.maximum - self.sizes[at]
+        node = room.find(role.needs) if n > 0 else NOWHERE
+        if node == NOWHERE:
+            return False
+        for used, most, more in (
+            (room.cpu, room.cpu_max, role.cpu),
+            (room.memory, room.memory_max, role.memory),
+            (room.gpu, room.gpu_max, role.gpu),
+        ):
+            if more:
+                n = min(n, (most - used) // more)
+        n = room.queue_rounds([role.id], min(n, room.rounds_left([(role.needs, node)])))
+        if n < 1:
+            return False
+        self.sizes[at] += n
+        room.place(role.needs, node, n)
+        room.charge(role.id, n)
+        room.take(*role.amounts, n)
+        return True
 
     def _grow_alike(self, rising: Sequence[int]) -> bool:
         """Run as many equal rounds at once as are sure to follow; returns whether there were any.

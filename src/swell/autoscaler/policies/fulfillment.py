@@ -149,7 +149,7 @@ class _Plan:
         requests: Requests | None = None
         for _ in range(_ATTEMPTS_MAX):
             room = self._room(trial, requests)
-            deltas = scale_all_jobs_dry_run(limited, room, shrunk)
+            deltas = scale_all_jobs_dry_run(limited, room, shrunk, in_leaps=bool(self._wanted))
             requests = room.queues.next_requests() if room.queues is not None else None
             if requests is None:
                 break

@@ -29,8 +29,9 @@ from swell.autoscaler.policies.interface import (
 )
 from swell.autoscaler.policies.pools import Pool, Pools, asked_units, held_units
 
-# The first choice, and one more where nodes or queues did not take it.
-_ATTEMPTS = 2
+# The first choice, and one more where nodes or queues did not take it. Among very many roles what
+# is left over is a small part of the whole, and another choice would take as long again.
+_ATTEMPTS, _ROLES_TRIED_AGAIN_MAX = 2, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class _Wanted:
     unit_name: str
     table: SpeedTable
     sizes: tuple[int, ...]
+    is_scarce: bool  # whether waiting jobs need more of the pool than is free
 
     def speed_at(self, size: int) -> float | None:
         """Returns the speed at a size, if it was looked at."""
@@ -83,7 +85,7 @@ def goodput(
             for id_, target in targets.items()
             if id_ in sizes and target.current <= target.target < sizes[id_]
         }
-        if not short or attempt + 1 == _ATTEMPTS:
+        if not short or attempt + 1 == _ATTEMPTS or len(sizes) > _ROLES_TRIED_AGAIN_MAX:
             break
         capped = short
     return _explained(_without_borrowing(targets, jobs, cluster, parameters), wanted)
@@ -140,7 +142,9 @@ def _wanted_sizes(
     for name, members in sorted(by_pool.items()):
         pool = pools.pools[name]
         budget = pool.free + held.get(name, 0) - asked.get(name, 0)
-        wanted |= _choose(members, max(budget, 0), parameters)
+        needed = sum(one.sizes[0] * one.units for one in members if not one.current)
+        is_scarce = needed + asked.get(name, 0) > pool.free
+        wanted |= _choose(members, max(budget, 0), parameters, is_scarce=is_scarce)
     return wanted
 
 
@@ -166,14 +170,14 @@ def _sized_roles(
         current = 0 if job.is_pending else role.target
         top = max(pool.total // units, 1)
         low = min(role.minimum, role.maximum)
-        sizes = tuple(candidate_sizes(max(low, 1), max(most, low, 1), per_node, current, top))
+        sizes = candidate_sizes(max(low, 1), max(most, low, 1), per_node, current, top)
         table = speed_table(evidence, sizes, per_node, _attained_s(job, role.target, parameters))
         found.append(_Sized(id_, job, state, pool, units, sizes, table))
     return found
 
 
 def _choose(
-    members: Sequence[_Sized], budget: int, parameters: Parameters
+    members: Sequence[_Sized], budget: int, parameters: Parameters, *, is_scarce: bool
 ) -> dict[RoleId, _Wanted]:
     """Returns the wanted sizes in one pool. Minimums come first, the oldest jobs' before."""
     ordered = sorted(members, key=lambda one: _order(one, parameters))
@@ -220,6 +224,7 @@ def _choose(
             one.pool.name,
             one.table,
             one.sizes,
+            is_scarce,
         )
         for row, one in enumerate(served)
     }
@@ -271,10 +276,13 @@ def _with_reason(target: RoleTarget, wanted: _Wanted) -> RoleTarget:
         message = f"{target.target} are {gain}{than} ({wanted.table.tier}); {price}"
         return replace(target, reason=SizeReason.FASTER, message=message)
     if target.delta < 0 and target.reason in {SizeReason.PENDING_JOB, SizeReason.OVER_COMMITTED}:
-        if target.reason is SizeReason.PENDING_JOB or target.target < wanted.size:
+        is_for_waiting = target.reason is SizeReason.PENDING_JOB and wanted.is_scarce
+        if is_for_waiting or target.target < wanted.size:
             return target  # it makes room for others, and not for the sake of speed
+        # Damped like any resize: only for a waiting job that needs the room damping is left out.
         message = f"{target.target} are {gain} ({wanted.table.tier}); {price}"
-        return replace(target, reason=SizeReason.WORTH_MORE_ELSEWHERE, message=message)
+        reason = SizeReason.WORTH_MORE_ELSEWHERE
+        return replace(target, reason=reason, message=message, for_group="")
     if target.delta == 0 and target.reason is SizeReason.BALANCED:
         message = f"{target.target} are {gain} ({wanted.table.tier}); {price}"
         return replace(target, message=message)

@@ -71,6 +71,7 @@ class Pools:
         cpu.total = int(cpu.total * max_load)
         self._accepted: dict[Needs, tuple[str, ...]] = {}
         self._per_node: dict[tuple[Needs, str], int] = {}
+        self._kinds: dict[str, list[AutoscalerNode]] = {}
 
     def of(self, state: RoleState) -> Pool | None:
         """Returns the pool of a role, or None if no node takes its pods."""
@@ -98,10 +99,18 @@ class Pools:
         key = (needs, pool.name)
         found = self._per_node.get(key)
         if found is None:
-            nodes = self._cluster.nodes
             found = self._per_node[key] = max(
-                (_capacity(nodes[at], needs) for at in pool.positions), default=0
+                (_capacity(node, needs) for node in self._kinds_of(pool)), default=0
             )
+        return found
+
+    def _kinds_of(self, pool: Pool) -> list[AutoscalerNode]:
+        """Returns one node of each size: a large pool has few of them."""
+        found = self._kinds.get(pool.name)
+        if found is None:
+            nodes = [self._cluster.nodes[at] for at in pool.positions]
+            sizes = {(*sorted(one.allocatable.items()), one.n_pods_max): one for one in nodes}
+            found = self._kinds[pool.name] = list(sizes.values())
         return found
 
     def _accepting(self, needs: Needs) -> tuple[str, ...]:
