@@ -55,6 +55,12 @@ def replay(
     tier: Annotated[
         ReplayTier, typer.Option("--tier", help="What is known of jobs.")
     ] = ReplayTier.MEASURED,
+    first_size: Annotated[
+        int,
+        typer.Option(
+            "--first-size", metavar="N", min=0, help="The most that jobs begin with; 0: no limit."
+        ),
+    ] = 0,
     restart: Annotated[
         str,
         typer.Option(
@@ -74,7 +80,7 @@ def replay(
     policies = policy or ["goodput"]
     shape = _shape(nodes)
     logs, figures = _replay_all(
-        trace, profiles, _Rules(shape, tier.value, _cost(restart), period), policies
+        trace, profiles, _Rules(shape, tier.value, first_size, _cost(restart), period), policies
     )
     sys.stdout.write(_text(output, f"{trace.name} on {nodes} devices", logs, figures))
 
@@ -85,6 +91,7 @@ class _Rules:
 
     shape: tuple[int, int]
     tier: str
+    first_size: int
     cost: ResizeCost
     period_s: float
 
@@ -107,7 +114,7 @@ def _replay_all(
         programs = read_profiles(profiles) if profiles is not None else {}
         jobs = read_trace(trace)
         for name in policies:
-            cluster = ReplayCluster(*rules.shape, rules.tier)
+            cluster = ReplayCluster(*rules.shape, rules.tier, rules.first_size)
             logs.append(replay(new_runs(jobs, programs, rules.cost), cluster, name, rules.period_s))
     except (TraceError, ProfileError) as error:
         raise CommandError(f"{trace}: {error}") from error

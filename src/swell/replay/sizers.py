@@ -16,21 +16,20 @@ from swell.autoscaler.goodput.stepmodel import SpeedSample
 from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
 from swell.replay.physics import JobRun
 
-# A job that has not reported yet has one replica: nothing is known of its speed with more.
-_FIRST_SIZE = 1
-
 
 @dataclass(frozen=True, slots=True)
 class ReplayCluster:
     """Equal nodes with as many devices each, and what is known of the jobs.
 
     `tier` is `measured`, `shared` (measurements of one program count for all its jobs), or
-    `blind` (no program tells how much work it has).
+    `blind` (no program tells how much work it has). A job that has not reported yet is sized by the
+    prior, as the live policy does, with at most `first_size` replicas where that is not 0.
     """
 
     n_nodes: int
     per_node: int
     tier: str = "measured"
+    first_size: int = 0
     horizon_s: float = 300.0
     pool: dict[str, dict[tuple[int, int, int], SpeedSample]] = field(default_factory=dict)
 
@@ -76,8 +75,8 @@ def _row(job: JobRun, cluster: ReplayCluster, now: float) -> tuple[tuple[int, ..
     most = min(job.program.size_max, job.program.batches.max_size(), cluster.capacity)
     if cluster.tier == "shared":
         evidence = _shared(job, cluster)
-    if evidence is None:
-        most = _FIRST_SIZE
+    if evidence is None and cluster.first_size:
+        most = min(most, cluster.first_size)
     per_node = cluster.per_node
     top = size_limit(evidence, most)
     sizes = candidate_sizes(1, top, per_node, job.size, cluster.capacity)

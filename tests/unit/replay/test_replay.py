@@ -208,12 +208,33 @@ def test_command_replays_a_workload_with_profiles(
     whole = (POLLUX / "workloads" / "load-0.5" / "workload-1.csv").read_text().splitlines()
     path = tmp_path / "trace.csv"
     path.write_text("\n".join([whole[0], *(line for line in whole if ",ncf," in line)][:6]))
-    given = ["--profiles", str(POLLUX), "--tier", "shared", "--restart", "30", "--period", "30"]
+    given = [
+        "--first-size",
+        "1",
+        "--profiles",
+        str(POLLUX),
+        "--tier",
+        "shared",
+        "--restart",
+        "30",
+        "--period",
+        "30",
+    ]
 
     assert run(["replay", str(path), *given, "-o", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["n_jobs"] == 5
     assert 75.9 <= found["mean_s"] <= 110  # at most a round, a restart, and 46 s
+
+
+def test_picture_of_the_page_is_what_the_command_draws(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = POLLUX.parents[3]
+    trace = str(root / "examples" / "mixed-trace.csv")
+
+    assert run(["replay", trace, "--nodes", "4x4", "-o", "svg"]) == 0
+    assert capsys.readouterr().out == (root / "docs" / "pictures" / "replay.svg").read_text()
 
 
 @pytest.mark.parametrize(
