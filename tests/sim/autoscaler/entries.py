@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
-from tests.sim.autoscaler.flaws import PLANTED, PLANTED_AMONG_TRAINERS
+from tests.sim.autoscaler.flaws import PLANTED, PLANTED_AMONG_TRAINERS, PLANTED_BY_GOODPUT
 from tests.sim.autoscaler.rules import AUTOSCALER
 from tests.sim.autoscaler.subject import GOODPUT_SETTINGS, autoscaler_subject
 from tests.sim.autoscaler.trainers import trainers_subject
@@ -18,6 +18,10 @@ ENTRIES = (
     ),
     CampaignEntry(
         autoscaler_subject(name=GOODPUT, settings=GOODPUT_SETTINGS),
+        {
+            name: autoscaler_subject(flaw, name=GOODPUT, settings=GOODPUT_SETTINGS)
+            for name, flaw in PLANTED_BY_GOODPUT.items()
+        },
         share=0.25,
         whose_writes=AUTOSCALER,
     ),

@@ -19,10 +19,13 @@ from swell.autoscaler.needs import NO_POD_LIMIT
 from swell.autoscaler.policies.dry_run import scale_all_jobs_dry_run
 from swell.autoscaler.policies.fulfillment import (
     find_jobs_that_might_be_rescheduled,
+    fulfill,
     fulfillment,
     set_targets,
 )
+from swell.autoscaler.policies.goodput import _wanted_sizes
 from swell.autoscaler.policies.interface import Parameters, RoleTargets, SizeReason
+from swell.autoscaler.policies.pools import Pools
 from swell.autoscaler.policies.room import Room
 from swell.autoscaler.policies.waiting import WaitingPlan
 from swell.autoscaler.status import SizeChange, decide_write
@@ -149,6 +152,25 @@ def counts_no_pods(autoscaler: Autoscaler) -> None:
     ledger._pod_slots = endless  # type: ignore[method-assign]
 
 
+def raises_at_once(autoscaler: Autoscaler) -> None:
+    """Raises roles to what is worth most, however short ago they shrank."""
+    propose = autoscaler._propose
+
+    def propose_early(targets: RoleTargets, now: float) -> None:
+        snapshot, settings = autoscaler._ledger.snapshot(), autoscaler._settings
+        parameters = replace(settings.parameters, now=now)
+        pools = Pools(snapshot.cluster, snapshot.cluster.gpu_resources, parameters.max_load)
+        found = _wanted_sizes(snapshot.jobs, snapshot.cluster, pools, parameters, {})
+        sizes = {id_: one.size for id_, one in found.items()}
+        wanted = fulfill(snapshot.jobs, snapshot.cluster, parameters, sizes)
+        propose({i: wanted[i] if wanted[i].delta > 0 else t for i, t in targets.items()}, now)
+
+    autoscaler._propose = propose_early  # type: ignore[method-assign]
+
+
+PLANTED_BY_GOODPUT: Mapping[str, Flaw] = MappingProxyType(
+    {"autoscaler raises at once": raises_at_once}
+)
 PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(
     {"autoscaler forgets the missing": forgets_the_missing}
 )
