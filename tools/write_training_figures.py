@@ -33,7 +33,8 @@ Four members of one job on `swell up`: real operator, scheduler and node agent, 
 and PaddlePaddle, on two processors that other work shares. A *pause* is the longest time in which
 a member that stays has done no step, from the event until every member of the new group has done
 one. *Load* is the load average of the machine at the events, the job's own four processes
-included. Each row has `n` events; *worst* is the worst single one of them.
+included: rows with more than 10 were taken beside far more other work than a job should have.
+Each row has `n` events; *worst* is the worst single one of them.
 
 ![pauses of survivors, by event and by way](pictures/pauses.svg)
 
