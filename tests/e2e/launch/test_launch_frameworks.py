@@ -45,7 +45,7 @@ def check_steps(members: LaunchedMembers) -> None:
             groups.setdefault(fact["pid"], []).append(fact["step"])
     for steps in groups.values():
         assert steps == list(range(steps[0], steps[0] + len(steps)))
-        assert steps[0] <= done + 1
+        assert steps[0] <= done + 2  # rank 0 saves a step before it tells it, and may die between
         done = steps[-1]
 
 
