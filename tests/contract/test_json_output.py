@@ -94,7 +94,8 @@ def faults(value: Any, shape: dict[str, Any], path: str) -> list[str]:
     """Return where a value is not of a shape."""
     if "enum" in shape:
         return [] if value in shape["enum"] else [f"{path} is {value!r}"]
-    if not isinstance(value, TYPES[shape["type"]]):
+    is_of_type = isinstance(value, TYPES[shape["type"]])
+    if not is_of_type:
         return [f"{path} is {value!r}, not a value of type {shape['type']}"]
     if shape["type"] == "array":
         return [one for item in value for one in faults(item, shape["items"], f"{path}[]")]

@@ -1,4 +1,4 @@
-"""What a command line could go on with, for the scripts of `swell completion`.
+"""Finds the words that a command line could go on with, for the scripts of `swell completion`.
 
 The parsers of the commands say which flags there are and which values they take; the cluster that
 the line would ask says which objects there are. A cluster that does not answer has none.

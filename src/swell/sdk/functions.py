@@ -50,7 +50,7 @@ def function_command(
         hint = "install it: pip install cloudpickle"
         raise SwellError("a function can be submitted only with cloudpickle", hint) from error
     name = getattr(function, "__name__", "the function")
-    with _by_value(cloudpickle, sys.modules.get(getattr(function, "__module__", ""))):
+    with _by_value(cloudpickle):
         try:
             pickled = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
         except _NOT_PICKLED as error:
@@ -62,18 +62,23 @@ def function_command(
 
 
 @contextmanager
-def _by_value(cloudpickle: Any, module: ModuleType | None) -> Iterator[None]:
-    """Have the function's module pickled by value, unless it is installed: a job has it, too."""
-    file = getattr(module, "__file__", None)
-    installed = (Path(sys.prefix), Path(sys.base_prefix))
-    is_ours = file is not None and not any(
-        Path(file).resolve().is_relative_to(folder.resolve()) for folder in installed
-    )
-    if not is_ours or module is None or module.__name__ == "__main__":
-        yield
-        return
-    cloudpickle.register_pickle_by_value(module)
+def _by_value(cloudpickle: Any) -> Iterator[None]:
+    """Have the user's own modules pickled by value; those that are installed a job has, too."""
+    own = [module for module in list(sys.modules.values()) if _is_users_own(module)]
+    for module in own:
+        cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        cloudpickle.unregister_pickle_by_value(module)
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _is_users_own(module: ModuleType) -> bool:
+    name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
+    # `__main__` is pickled by value anyway, and a job that runs this needs no copy of Swell.
+    if file is None or name == "__main__" or name.partition(".")[0] == "swell":
+        return False
+    path = Path(file).resolve()
+    installed = (Path(sys.prefix), Path(sys.base_prefix))
+    return not any(path.is_relative_to(folder.resolve()) for folder in installed)
