@@ -58,7 +58,7 @@ def test_function_of_a_script_is_run_with_all_it_needs(running: Machine) -> None
     )
 
     assert "Succeed" in ended.stdout, ended.stdout + ended.stderr
-    assert "text='42!'" in ended.stdout
+    assert ended.stdout == "Succeed [trainer-0] 42!\n"
 
 
 def test_two_hundred_jobs_are_swept_and_reported(running: Machine) -> None:
