@@ -35,7 +35,7 @@ def test_gang_starts_whole_or_not_at_all() -> None:
     """With room for 3 of 4 none starts, and the reason has the numbers."""
     short = planned([node("a", 3)], [native("g", 4)], members("g", 4))
     assert short["binds"] == {}
-    assert "cpu 0 of 3" in short["podGroups"][JOB]["message"]
+    assert "4 more asked for" in short["podGroups"][JOB]["message"]
 
     enough = planned([node("a", 4)], [native("g", 4)], members("g", 4))
     assert len(enough["binds"]) == 4
