@@ -16,6 +16,10 @@ MEMBERS_VARIABLE = "SWELL_MEMBERS"
 INSTANCES_FILE = "instances"
 FORMER_FILE = "pods.former"
 SUCCEEDED_FILE = "pods.succeeded"
+# Where pods cannot be given their number: a line `role index=UID ...` with the newest pods, and the
+# variable with a pod's own UID. The pod has the number of its index once its UID is listed there.
+UIDS_FILE = "pods.uids"
+UID_VARIABLE = "SWELL_POD_UID"
 # The port at which every member listens for its peers and for those who ask for its report.
 BUS_PORT_VARIABLE = "SWELL_BUS_PORT"
 DEFAULT_BUS_PORT = 23232

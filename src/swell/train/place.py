@@ -23,6 +23,8 @@ class Place:
     secret: bytes = b""
     release: Path | None = None
     report: Path | None = None
+    # The pod's UID, where the instance is to be found by it in the members folder.
+    uid: str = ""
 
 
 def place_of(environ: Mapping[str, str]) -> Place | None:
@@ -34,6 +36,7 @@ def place_of(environ: Mapping[str, str]) -> Place | None:
     secret = environ.get(injection.SECRET_FILE_VARIABLE)
     release = environ.get(injection.RELEASE_FILE_VARIABLE)
     report = environ.get(injection.REPORT_FILE_VARIABLE)
+    is_numbered = injection.INSTANCE_VARIABLE in environ
     return Place(
         job=environ.get("TRAININGJOB_NAME", ""),
         role=environ.get("TRAININGJOB_REPLICA_NAME", ""),
@@ -45,4 +48,5 @@ def place_of(environ: Mapping[str, str]) -> Place | None:
         secret=Path(secret).read_bytes().strip() if secret else b"",
         release=Path(release) if release else None,
         report=Path(report) if report else None,
+        uid="" if is_numbered else environ.get(injection.UID_VARIABLE, ""),
     )

@@ -28,6 +28,7 @@ from tests.sim.rules import (
     OneLivePod,
 )
 from tests.sim.trainingjob.originals import OriginalsCollected, OriginalsKept
+from tests.sim.trainingjob.training_rules import MembershipGrows, PartsBeforeTrainers
 from tests.sim.wiping import SoundHistory
 
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS), str(CONFIG_MAPS))
@@ -45,6 +46,8 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         UniqueIndexes(),
         QueuedAsAsked(),
         AddressesAreWhole(),
+        PartsBeforeTrainers(),
+        MembershipGrows(),
         OriginalsKept(world, is_adopting(world)),
         NothingLeftBehind(
             world,

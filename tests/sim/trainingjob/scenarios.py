@@ -6,6 +6,7 @@ from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
+from swell.operator.framework.training import TRAINING
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.observation import NAMESPACE
@@ -29,7 +30,12 @@ MULTI: Body = {"frame_work": {"type": "multi"}}
 
 
 def training_job(
-    name: str, size: tuple[int, int] = (2, 2), fails: str = "", runs_s: int = 0, **spec: object
+    name: str,
+    size: tuple[int, int] = (2, 2),
+    fails: str = "",
+    runs_s: int = 0,
+    metadata: Body | None = None,
+    **spec: object,
 ) -> Body:
     trainer: Body = {"min-instance": size[0], "max-instance": size[1]}
     reported = {FAILS: fails, RUNS_S: str(runs_s or "")}
@@ -38,7 +44,7 @@ def training_job(
     return {
         "apiVersion": TRAINING_JOBS.api_version,
         "kind": TRAINING_JOBS.kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {**(metadata or {}), "name": name, "namespace": NAMESPACE},
         "spec": {"image": "sim", "trainer": trainer, **spec},
     }
 
@@ -124,6 +130,18 @@ async def scale(world: SimulatedWorld) -> None:
         await set_target(world, "bee", 2 + world.chance.integer(0, 3, "other", turn))
 
 
+async def train(world: SimulatedWorld) -> None:
+    """Trainers that know each other fail, come and go."""
+    user = user_in(world)
+    asks = {"annotations": {TRAINING: "true"}}
+    await user.submit("ant", size=(1, 3), fault_tolerant=True, fails="1,1", metadata=asks)
+    await user.submit("bee", size=(2, 4), fault_tolerant=True, is_nccl=True, metadata=asks)
+    for turn in range(3):
+        await user.wait("turn", turn, up_to_s=20)
+        await set_target(world, "ant", world.chance.integer(1, 3, "target", turn))
+        await set_target(world, "bee", world.chance.integer(2, 4, "other", turn))
+
+
 async def time_out(world: SimulatedWorld) -> None:
     """One job is out of time while it runs, another is done before."""
     user = user_in(world)
@@ -195,6 +213,7 @@ SCENARIOS = (
     Scenario("fail", fail, disturbances=ROUGH_RATES),
     Scenario("index", index, disturbances=ROUGH_RATES),
     Scenario("scale", scale, disturbances=ROUGH_RATES),
+    Scenario("train", train, disturbances=ROUGH_RATES),
     Scenario("time out", time_out, disturbances=JUMPY_RATES),
     Scenario("stop", stop, disturbances=ROUGH_RATES),
     Scenario("delete", delete, disturbances=ROUGH_RATES),

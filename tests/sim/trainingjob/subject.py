@@ -18,7 +18,7 @@ from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
 from swell.operator.framework.orphans import LabelledObject, OrphanCollector
 from swell.operator.trainingjob import decide as decide_module
-from swell.operator.trainingjob import recovery
+from swell.operator.trainingjob import membership, recovery
 from swell.operator.trainingjob.decide import decide
 from swell.operator.trainingjob.kind import TrainingJobInformers, training_job_kind
 from swell.operator.trainingjob.labels import (
@@ -66,6 +66,7 @@ class Flaw(Flag):
     ADOPT_ALWAYS = auto()  # what the original controller left is collected without being asked
     ADOPT_OWNED = auto()  # its labels are enough, whoever owns the object
     ONE_QUEUE = auto()  # every group is in the default queue
+    FORGETS_NUMBERS = auto()  # trainers are numbered by the pods that are there
     KEEPS_STOPPED = auto()  # a stopped job has ended, and its pods go on
 
 
@@ -83,6 +84,7 @@ PLANTED: Mapping[str, Flaw] = {
     "trainingjob forgets how it ended": Flaw.FORGETS_END,
     "trainingjob collects what others own": Flaw.ADOPT_OWNED,
     "trainingjob ignores the queue": Flaw.ONE_QUEUE,
+    "trainingjob forgets the numbers of trainers": Flaw.FORGETS_NUMBERS,
 }
 PLANTED_IN_KEPT: Mapping[str, Flaw] = {
     "trainingjob collects unasked": Flaw.ADOPT_ALWAYS,
@@ -96,6 +98,7 @@ FOCUS: Mapping[str, str] = {
     "trainingjob collects what others own": "adopt",
     "trainingjob collects unasked": "adopt",
     "trainingjob ignores the queue": "adopt",
+    "trainingjob forgets the numbers of trainers": "train",
     "trainingjob keeps what is stopped": "stop",
 }
 
@@ -115,7 +118,11 @@ def new_operator(
     ports: Ports, settings: TrainingJobSettings
 ) -> JobOperator[TrainingJob, TrainingJobSnapshot, TrainingJobInformers]:
     dependencies = ControllerDependencies(
-        ports.cluster, ports.clock, ports.random, passes=BugMeter()
+        ports.cluster,
+        ports.clock,
+        ports.random,
+        passes=BugMeter(),
+        draw=lambda: f"{ports.random.getrandbits(256):064x}",
     )
     return JobOperator(training_job_kind(settings), dependencies)
 
@@ -269,6 +276,7 @@ _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.TRUSTS_EMPTY: (decide_module, "recovered", lambda world, _: world),
     Flaw.KEEPS_STOPPED: (decide_module, "is_stopped", lambda _: False),
     Flaw.FORGETS_END: (recovery, "read_mark", lambda *_: None),
+    Flaw.FORGETS_NUMBERS: (membership, "_read", lambda _: {}),
 }
 _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {
     Flaw.ACT_THEN_RECORD: lambda _, plan: act_then_record(plan),

@@ -14,6 +14,7 @@ In reading order:
 - `metrics`: jobs by phase, and resizes.
 - `children`: the workloads and the group that are created.
 - `addresses`: the addresses by which PaddlePaddle's processes find each other.
+- `membership`: the parts by which trainers train together, where a job asks for them.
 - `pods`: the pod template of each role, and the pods' index labels.
 - `environment`: how a pod's variables are made.
 - `cleanup`: the release of pods, and the deletion of everything.

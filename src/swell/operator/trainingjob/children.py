@@ -15,7 +15,8 @@ from swell.operator.framework.children import controller_reference, gang_spec
 from swell.operator.trainingjob import labels, sizes
 from swell.operator.trainingjob.addresses import publish_addresses
 from swell.operator.trainingjob.labels import Role, workload_name
-from swell.operator.trainingjob.pods import role_labels, selector_labels, template
+from swell.operator.trainingjob.membership import publish_members, trains_together
+from swell.operator.trainingjob.pods import command, role_labels, selector_labels, template
 from swell.operator.trainingjob.snapshot import DISRUPTED, TrainingJobSnapshot, is_leaving
 from swell.runtime.plan import CreateObject, Step, patch_object
 
@@ -25,12 +26,16 @@ IGNORE_DISRUPTIONS: Body = {
 }
 
 
-def create_training_job(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
+def create_training_job(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> list[Step]:
     """Create the children that are missing, and correct the size of ReplicaSets."""
     steps: list[Step] = []
     if snapshot.has_group and snapshot.group is None:
         steps.append(CreateObject(POD_GROUPS, parse_to_group(snapshot)))
     steps += publish_addresses(snapshot, status)
+    if trains_together(snapshot, {"command": command(snapshot.job.spec, Role.TRAINER)}):
+        steps += publish_members(snapshot, status, now)
     for role in snapshot.roles:
         steps += (
             _create_trainer(snapshot, status)

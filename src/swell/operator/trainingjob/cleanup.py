@@ -18,6 +18,7 @@ from swell.operator.framework.children import together
 from swell.operator.framework.fencing import fence_deadline, is_fenced
 from swell.operator.framework.recovery import EndingMark, mark_ending
 from swell.operator.framework.status import remove_finalizer
+from swell.operator.framework.training import delete_secret
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.snapshot import (
@@ -119,7 +120,10 @@ def delete_training_job(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         return Plan(steps, wake_at=fence_deadline_of(snapshot, now))
     owned = list(_owned(snapshot))
     if owned:
-        return Plan(tuple(_deletion(*one) for one in owned if not is_leaving(one[1])))
+        # It cannot be seen whether the secret is there. It goes with the members ConfigMap.
+        secret = [delete_secret(meta)] if snapshot.members is not None else []
+        deletions = [_deletion(*one) for one in owned if not is_leaving(one[1])]
+        return Plan((*secret, *deletions) if deletions else ())
     # Without the finalizer nothing would look for a child that a stale cache does not show.
     last = remove_finalizer(TRAINING_JOBS, meta, labels.FINALIZER)
     return Plan((last,), needs_consistent_read=True)
@@ -144,6 +148,8 @@ def _owned(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], Ob
         yield POD_GROUPS, snapshot.group.metadata
     if snapshot.addresses is not None:
         yield CONFIG_MAPS, snapshot.addresses.metadata
+    if snapshot.members is not None:
+        yield CONFIG_MAPS, snapshot.members.metadata
 
 
 def _deletion(resource: Resource[object], meta: ObjectMeta) -> DeleteObject:

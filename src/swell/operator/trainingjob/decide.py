@@ -36,7 +36,7 @@ from swell.operator.trainingjob.pods import command_problems, trace_labels_of_po
 from swell.operator.trainingjob.recovery import recovered
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.operator.trainingjob.status import events, in_phase, update_status, with_eviction
-from swell.runtime.plan import NOTHING, Plan, Step
+from swell.runtime.plan import NOTHING, DeleteSecret, Plan, Step
 
 
 def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
@@ -115,16 +115,19 @@ def _continue(
     status = with_eviction(snapshot, status, now)
     status = in_phase(snapshot, status, phase, _waiting_for(snapshot, status, phase), now)
     is_up = phase in {Phase.RUNNING, Phase.SCALING}
+    children = create_training_job(snapshot, status, now)
     return Plan(
         (
             *update_status(snapshot, status),
             *events(snapshot, status),
-            *create_training_job(snapshot, status),
+            *children,
             *sizes.scale(snapshot, status),
             *(trace_labels_of_pods(snapshot) if is_up else ()),
         ),
         wake_at=soonest([wall_time_at(snapshot, status)], now),
         reasons=(phase.value,),
+        # A secret that is in use must not be replaced.
+        needs_consistent_read=any(isinstance(step, DeleteSecret) for step in children),
     )
 
 

@@ -50,6 +50,7 @@ from swell.operator.trainingjob.labels import (
     ROLE_LABELS,
     Role,
     addresses_name,
+    members_name,
     workload_name,
 )
 from swell.operator.trainingjob.metrics import TrainingJobMetrics
@@ -195,6 +196,7 @@ def take_snapshot(
         trainer=owned_by(informers.batch_jobs, workload(Role.TRAINER), uid),
         group=owned_by(informers.groups, key, uid),
         addresses=owned_by(informers.addresses, Key(key.namespace, addresses_name(key.name)), uid),
+        members=owned_by(informers.addresses, Key(key.namespace, members_name(key.name)), uid),
         pods=pods,
         nodes=inputs.node_states(name for name in leaving if name),
         problems=problems_of(job) if job.status.phase is Phase.EMPTY else (),

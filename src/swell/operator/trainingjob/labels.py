@@ -40,6 +40,11 @@ def addresses_name(job: str) -> str:
     return f"{job}-addresses"
 
 
+def members_name(job: str) -> str:
+    """The name of the ConfigMap by which the job's trainers know each other."""
+    return f"{job}-members"
+
+
 def index_label(job: str, role: Role) -> str:
     """The label that numbers a role's pods."""
     return f"{job}-{role.value}-idx"

@@ -20,6 +20,7 @@ from swell.operator.framework.children import GANG_ANNOTATION, TASK_ANNOTATION, 
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.environment import pod_ip, variables
 from swell.operator.trainingjob.labels import Role, index_label
+from swell.operator.trainingjob.membership import add_trainer_parts
 from swell.operator.trainingjob.snapshot import (
     TrainingJobSnapshot,
     completion_index,
@@ -162,6 +163,8 @@ def _pod_spec(snapshot: TrainingJobSnapshot, role: Role) -> Body:
         made |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if spec.annotations.priority and snapshot.priority_class_found:
         made["priorityClassName"] = spec.annotations.priority
+    if role is Role.TRAINER:
+        add_trainer_parts(snapshot, made)
     return made
 
 

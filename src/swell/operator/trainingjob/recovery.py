@@ -81,6 +81,7 @@ def _is_lost(snapshot: TrainingJobSnapshot) -> bool:
         or snapshot.pods
         or snapshot.group
         or snapshot.addresses
+        or snapshot.members
         or status.start_time
         or read_mark(snapshot.job.metadata, labels.ENDING)
     )

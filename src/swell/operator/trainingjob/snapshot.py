@@ -46,6 +46,7 @@ class TrainingJobSnapshot:
     trainer: Job | None = None
     group: PodGroup | None = None
     addresses: ConfigMap | None = None
+    members: ConfigMap | None = None
     pods: tuple[Pod, ...] = ()
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # found by validation in the spec of a new job

@@ -30,7 +30,9 @@ from swell.runtime.plan import (
     Action,
     CreateObject,
     DeleteObject,
+    DeleteSecret,
     EmitEvent,
+    IssueSecret,
     PatchObject,
     PatchStatus,
     Plan,
@@ -82,6 +84,7 @@ class Scene:
     nodes: dict[str, NodeState] = field(default_factory=dict)
     held: dict[tuple[str, str], Any] = field(default_factory=dict)
     n_made: int = 0
+    secrets: list[IssueSecret] = field(default_factory=list)
 
     # -- looking -----------------------------------------------------------------------------
 
@@ -98,6 +101,7 @@ class Scene:
             trainer=self.held.get((str(JOBS), "fit-trainer")),
             group=self.held.get((str(POD_GROUPS), "fit")),
             addresses=self.held.get((str(CONFIG_MAPS), "fit-addresses")),
+            members=self.held.get((str(CONFIG_MAPS), "fit-members")),
             pods=tuple(self.pods()),
             nodes=self.nodes,
             problems=problems_of(self.job),
@@ -224,6 +228,12 @@ class Scene:
                     self.change(resource, key.name, patch.body)
             case DeleteObject(resource, key):
                 del self.held[str(resource), key.name]
+            case IssueSecret():
+                self.secrets.append(action)
+                token = {"metadata": {"annotations": {action.annotation: "token"}}}
+                self.job = convert(_merged(to_body(self.job), token), TrainingJob)
+            case DeleteSecret():
+                self.secrets.clear()
             case EmitEvent():
                 return
 

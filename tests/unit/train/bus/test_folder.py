@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from swell.api import injection
+from swell.train.bus import BusStoppedError, open_group
 from swell.train.bus.messages import Roster
+from swell.train.bus.shell import opened
 from swell.train.bus.shell.folder import MembersFolder, parse_roster
+from swell.train.place import place_of
 
 
 def test_folder_is_read_with_all_its_files(tmp_path: Path) -> None:
@@ -44,3 +47,35 @@ def test_newer_folder_keeps_counts_and_drops_former_pods() -> None:
     assert Roster(1, ("a",)).is_gone(3) is False
     assert same.is_gone(1)
     assert not same.is_gone(2)
+
+
+def test_pod_of_a_workload_finds_its_number_by_its_uid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that does not name the pod is older than it, and is not gone by."""
+    (tmp_path / "epoch").write_text("3\n")
+    (tmp_path / "trainer").write_text("a\nb\n")
+    (tmp_path / injection.INSTANCES_FILE).write_text("trainer 17 18\n")
+    (tmp_path / injection.UIDS_FILE).write_text("trainer 0=u0 1=u1\n")
+    environ = {
+        injection.MEMBERS_VARIABLE: str(tmp_path),
+        injection.ADDRESS_VARIABLE: "127.0.0.1",
+        injection.BUS_PORT_VARIABLE: "0",
+        injection.UID_VARIABLE: "u1",
+        "TRAININGJOB_REPLICA_NAME": "trainer",
+        "TRAININGJOB_REPLICA_INDEX": "1",
+    }
+    place = place_of(environ)
+    assert place is not None
+    group = open_group(place, minimum=1, meeting_port=1, on_abort=lambda _: None)
+    group.close()
+    assert group._thread.member.know.status.instance == 18
+
+    monkeypatch.setattr(opened, "_NAMED_S", 0.0)
+    stranger = place_of({**environ, injection.UID_VARIABLE: "u2"})
+    assert stranger is not None
+    with pytest.raises(BusStoppedError, match="does not name this pod"):
+        open_group(stranger, minimum=1, meeting_port=1, on_abort=lambda _: None)
+    numbered = place_of({**environ, injection.INSTANCE_VARIABLE: "4"})
+    assert numbered is not None
+    assert (numbered.instance, numbered.uid) == (4, "")

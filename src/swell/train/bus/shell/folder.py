@@ -14,6 +14,12 @@ from swell.train.bus.messages import Roster
 # version.
 _DATA = "..data"
 _TRIES = 3
+_OTHERS = (
+    injection.INSTANCES_FILE,
+    injection.FORMER_FILE,
+    injection.SUCCEEDED_FILE,
+    injection.UIDS_FILE,
+)
 
 
 class MembersFolder:
@@ -39,11 +45,16 @@ class MembersFolder:
             return roster
         return None
 
+    def names(self, index: int, uid: str) -> bool:
+        """Whether the folder, as it was read last, has a pod's UID as the newest at its index."""
+        entries = _entries_of(self._role, self._last.get(injection.UIDS_FILE, b""))
+        return f"{index}={uid}" in (entries or ())
+
     def _read_version(self) -> dict[str, bytes]:
         data = self._path / _DATA
         base = self._path / data.readlink() if data.is_symlink() else self._path
         found = {name: (base / name).read_bytes() for name in ("epoch", self._role)}
-        for name in (injection.INSTANCES_FILE, injection.FORMER_FILE, injection.SUCCEEDED_FILE):
+        for name in _OTHERS:
             if (base / name).exists():
                 found[name] = (base / name).read_bytes()
         # Where there is no link, the files change one by one; the epoch is written last.

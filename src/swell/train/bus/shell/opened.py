@@ -24,6 +24,9 @@ from swell.train.place import Place
 _BIND_S = 15.0
 # The folder is mounted before the program starts, but the node agent writes it meanwhile.
 _FOLDER_S = 15.0
+# Pods of a workload are named there once the operator has seen them, and a kubelet may take more
+# than a minute to renew a mounted ConfigMap.
+_NAMED_S = 180.0
 _INCARNATION_BITS = 53
 _CLOSE_S = 2.0
 
@@ -40,11 +43,13 @@ class BusGroup:
     ) -> None:
         folder = MembersFolder(place.members, place.role)
         roster = _first_roster(folder, place)
+        # A folder that does not name this pod is older than it.
+        instance = roster.instance_of(place.index) if place.uid else place.instance
         host = place.address or _own_row(roster, place.index)
         listener = _listen(host, place.bus_port)
         status = MemberStatus(
             index=place.index,
-            instance=place.instance,
+            instance=instance,
             incarnation=secrets.randbits(_INCARNATION_BITS) | 1,
             host=host,
             bus=place.bus_port,
@@ -130,15 +135,23 @@ def open_group(
 
 
 def _first_roster(folder: MembersFolder, place: Place) -> Roster:
-    deadline = time.monotonic() + _FOLDER_S
-    while (roster := folder.read()) is None:
+    roster: Roster | None = None
+    deadline = time.monotonic() + (_NAMED_S if place.uid else _FOLDER_S)
+    while True:
+        roster = folder.read() or roster
+        if roster is not None and (not place.uid or folder.names(place.index, place.uid)):
+            return roster
+        if time.monotonic() > deadline and roster is not None:
+            raise BusStoppedError(
+                f"the members folder {place.members} does not name this pod ({place.uid}) as the "
+                f"newest with index {place.index} after {_NAMED_S:g} s"
+            )
         if time.monotonic() > deadline:
             raise BusStoppedError(
                 f"the members folder {place.members} has no readable epoch and hosts of role "
                 f"{place.role!r} after {_FOLDER_S:g} s"
             )
         time.sleep(0.05)
-    return roster
 
 
 def _own_row(roster: Roster, index: int) -> str:
