@@ -26,7 +26,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
 
 
 def test_training_ends_well_at_every_size(trained: Training) -> None:
-    """The job succeeds, and its steps were made by one, by few and by all trainers."""
+    """The job succeeds, and its steps were made by few and by all trainers."""
     status = trained.record.looks[-1].jobs[JAX].status
     resizes = [(one.by.value, one.to) for one in status.scale_records]
     sizes = [line.size for line in trained.lines if line.what == "step"]
@@ -36,7 +36,6 @@ def test_training_ends_well_at_every_size(trained: Training) -> None:
     assert resizes[0] == ("autoscaler", MOST)
     assert ("autoscaler", 2) in resizes
     assert resizes[-1] == ("autoscaler", MOST)
-    assert turns[0] == 1
     assert {MOST, 2} <= set(turns)
     assert status.restart_counts.get("trainer", 0) == status.uncharged.get("trainer", 0)
 
