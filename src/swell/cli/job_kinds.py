@@ -62,6 +62,12 @@ class FoundJob:
         return str(_status(self.body).get("phase", ""))
 
     @property
+    def wait_reason(self) -> str:
+        """The name of the reason, for a kind that has one beside the sentence."""
+        status = self.body.get("status") or {}
+        return str(status.get("reason", "")) if self.is_ai_training_job else ""
+
+    @property
     def message(self) -> str:
         """The kind's own text about its phase: `message`, or `reason` where there is no other."""
         name = "message" if self.is_ai_training_job else "reason"

@@ -40,6 +40,13 @@ class NoLogs:
     last_lines = current_lines = new_lines
 
 
+class Lines:
+    """Keeps what is said of the job."""
+
+    def __init__(self, said: list[str]) -> None:
+        self.progress = self.report = said.append
+
+
 def job(version: int, phase: str, uid: str = "u") -> bytes:
     meta = {"name": "fit", "namespace": "ns", "uid": uid, "resourceVersion": str(version)}
     return json.dumps({"metadata": meta, "status": {"phase": phase}}).encode()
@@ -72,7 +79,7 @@ def play(
         client = OneShot(access, random.Random(1), sleep=lambda _: None)
         connection = ClusterConnection(client, access)
         found = FoundJob(AI_TRAINING_JOBS.untyped(), json.loads(job(1, "")))
-        return act(JobFollower(connection, found, NoLogs(), reports.append))
+        return act(JobFollower(connection, found, NoLogs(), Lines(reports)))
 
     async def main() -> tuple[FoundJob | None, list[str], Scripted]:
         async with scripted(answers) as server:

@@ -9,6 +9,7 @@
 - `warnings`: which jobs cannot start, or will disappoint.
 - `interrupting`: Ctrl-C meanwhile, and the question it asks.
 - `follow`: stays with a job to its end.
+- `live_line`: the line that says where the job is.
 - `logs`: the output of a job's containers, from files or from the API server.
 - `job_pods`: the pods, roles and log folders of a job of either kind.
 - `trainer_size`: sets the number of a TrainingJob's trainers.

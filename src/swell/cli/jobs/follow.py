@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from swell.api.meta import Body
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import FoundJob
+from swell.cli.jobs.live_line import FollowLine
 from swell.cli.jobs.logs import JobLogs, LogLine
 from swell.cluster.kube.watching import WatchedObjects
 from swell.runtime.cluster import Selection
@@ -31,7 +32,7 @@ Print = Callable[[Iterable[LogLine]], None]
 
 @dataclass(slots=True)
 class JobFollower:
-    """Follows one job. `report` is called with a sentence when the job's state changes.
+    """Follows one job. `line` gets its state, and why, when that changes.
 
     `check_interrupt` is called where following can be broken off and taken up again without a
     loss; it does so by raising.
@@ -40,7 +41,7 @@ class JobFollower:
     connection: ClusterConnection
     job: FoundJob
     logs: JobLogs
-    report: Callable[[str], None]
+    line: FollowLine
     check_interrupt: Callable[[], None] = lambda: None
     _reported: str = ""
     _silent_since: float | None = None
@@ -87,7 +88,7 @@ class JobFollower:
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now
-            self.report("the cluster does not answer; waiting for it")
+            self.line.report("the cluster does not answer; waiting for it")
         return now - self._silent_since < SILENT_S_MAX
 
     def _new_lines(self) -> Iterator[LogLine]:
@@ -98,9 +99,11 @@ class JobFollower:
 
     def _report_progress(self, job: FoundJob) -> None:
         text = " ".join(part for part in (job.phase or "Accepted", job.ready) if part)
+        if job.message:
+            text = ": ".join(filter(None, (text, job.wait_reason, job.message)))
         if text != self._reported:
             self._reported = text
-            self.report(text)
+            self.line.progress(" ".join(text.split()))
 
 
 def print_prefixed(lines: Iterable[LogLine]) -> None:

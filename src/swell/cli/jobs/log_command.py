@@ -14,6 +14,7 @@ from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.job_kinds import FoundJob, find_job, parse_job_name
 from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
+from swell.cli.jobs.live_line import SilentLine
 from swell.cli.jobs.log_options import LogOptions, TailedLogs
 from swell.cli.jobs.logs import (
     ContainerFilter,
@@ -102,7 +103,7 @@ def _print_job(
     show = print_plain if filter_.role and filter_.index is not None else print_prefixed
     if not follow:
         show(source.current_lines())
-    elif JobFollower(connection, job, source, lambda _: None).to_the_end(show) is None:
+    elif JobFollower(connection, job, source, SilentLine()).to_the_end(show) is None:
         raise CommandError(f"{job.key.name} was deleted meanwhile", "see: swell get")
 
 

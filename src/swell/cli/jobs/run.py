@@ -17,7 +17,7 @@ from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
-from swell.cli.command_line import INTERRUPTED, USAGE, CommandError, note
+from swell.cli.command_line import INTERRUPTED, USAGE, CommandError
 from swell.cli.connection import (
     ClusterConnection,
     connected,
@@ -33,6 +33,7 @@ from swell.cli.jobs.interrupting import (
     InterruptNote,
     ask_after_interrupt,
 )
+from swell.cli.jobs.live_line import LiveLine
 from swell.cli.jobs.logs import logs_of
 from swell.cli.jobs.stopping import StopPhase, stop_job
 from swell.cli.jobs.submission import Strict, warn
@@ -222,15 +223,12 @@ def _follow(job: FoundJob, connection: ClusterConnection) -> int:
     """
     name, started = job.key.name, time.monotonic()
 
-    def report(text: str) -> None:
-        sys.stdout.flush()
-        note(f"{name}: {text}")
-        sys.stderr.flush()
-
+    line = LiveLine(name)
+    report = line.report
     with InterruptNote() as interrupts:
         logs = logs_of(connection, job)
-        follower = JobFollower(connection, job, logs, report, interrupts.raise_if_noted)
-        ended, is_stopped = _to_the_end(follower)
+        follower = JobFollower(connection, job, logs, line, interrupts.raise_if_noted)
+        ended, is_stopped = _to_the_end(follower, line)
     if ended is None:
         report("deleted by somebody else")
         return 1
@@ -245,7 +243,7 @@ def _follow(job: FoundJob, connection: ClusterConnection) -> int:
     return INTERRUPTED if is_stopped else EXIT_CODES[ended.phase]
 
 
-def _to_the_end(follower: JobFollower) -> tuple[FoundJob | None, bool]:
+def _to_the_end(follower: JobFollower, line: LiveLine) -> tuple[FoundJob | None, bool]:
     """Follow a job through every Ctrl-C, and return how it was left, and whether it was stopped.
 
     A job that is left alone has not ended, and one that was deleted is None.
@@ -253,8 +251,9 @@ def _to_the_end(follower: JobFollower) -> tuple[FoundJob | None, bool]:
     is_stopped = False
     while True:
         try:
-            return follower.to_the_end(print_prefixed), is_stopped
+            return follower.to_the_end(line.making_room(print_prefixed)), is_stopped
         except FollowingInterruptedError:
+            line.clear()
             # Whoever has asked to stop it does not want to wait any longer.
             answer = InterruptAnswer.DETACH if is_stopped else ask_after_interrupt()
         except KeyboardInterrupt:  # pressed twice at once
@@ -271,5 +270,5 @@ def _stop(follower: JobFollower) -> bool:
     if job is None or job.uid != follower.job.uid or job.has_ended:
         return False
     stop_job(follower.connection, job, StopPhase.FAILED, "stopped by Ctrl-C in swell run")
-    follower.report("stopping it (once more Ctrl-C to leave at once)")
+    follower.line.report("stopping it (once more Ctrl-C to leave at once)")
     return True

@@ -220,20 +220,20 @@ def events(
         if record not in old.scale_records:
             text = f"{record.role}: {record.from_} to {record.to}: {record.reason}"
             yield make.normal(JobReason.RESIZED.value, text)
-    yield from _of_waiting(old, status, make)
+    yield from _standstills(make, old, status)
     if snapshot.refused and old.reason != JobReason.REFUSED.value:
         yield make.warning(JobReason.REFUSED.value, snapshot.refused)
 
 
-def _of_waiting(
-    old: AITrainingJobStatus, status: AITrainingJobStatus, make: JobEvents
+def _standstills(
+    make: JobEvents, old: AITrainingJobStatus, status: AITrainingJobStatus
 ) -> Iterator[EmitEvent]:
-    """The warnings of a job that waits for a new reason, or has lost pods to another."""
-    if status.phase is Phase.PENDING and status.reason != old.reason and status.message:
-        yield make.warning(status.reason, status.message)
+    """The events for a new reason to wait, and for pods that were lost to others."""
     lost, known = disrupted_condition(status.conditions), disrupted_condition(old.conditions)
     if lost is not None and lost.status == "True" and lost != known:
         yield make.warning(lost.reason, lost.message)
+    elif status.phase is Phase.PENDING and status.reason != old.reason and status.message:
+        yield make.warning(status.reason, status.message)
 
 
 def deadline_at(snapshot: AITrainingJobSnapshot) -> float | None:
