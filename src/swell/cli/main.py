@@ -44,6 +44,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("launch", "swell.cli.jobs.launch:launch", "Run a training script, in place of torchrun."),
     ("logs", "swell.cli.jobs.log_command:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),
+    ("create", "swell.cli.objects.creating:app", "Create objects, and only new ones."),
+    ("diff", "swell.cli.objects.editing:diff", "Show what apply would change."),
+    ("edit", "swell.cli.objects.editing:edit", "Change an object in your editor."),
     ("replace", "swell.cli.objects.apply:replace", "Delete objects and create them anew."),
     ("get", "swell.cli.objects.get:get", "Show objects: jobs, or those of a kind."),
     (
@@ -69,6 +72,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("chaos", "swell.cli.cluster.chaos:app", "Break things on purpose: kill pods and nodes."),
     ("cordon", "swell.cli.objects.marking:cordon", "Keep new pods away from nodes."),
     ("uncordon", "swell.cli.objects.marking:uncordon", "Let new pods onto nodes again."),
+    ("drain", "swell.cli.objects.draining:drain", "Move the pods of nodes elsewhere."),
     ("auth", "swell.cli.objects.listing:auth", "Tell what you may do."),
     (
         "api-resources",

@@ -17,6 +17,8 @@ from swell.cli.command_line import CommandError
 from swell.cli.options import JsonFormat, JsonOption
 
 STDIN = "-"
+# Of a folder the files with these endings are manifests, as for kubectl.
+SUFFIXES = (".json", ".yaml", ".yml")
 # A larger file is refused, so that a wrong name does not fill the memory.
 BYTES_MAX = 64 << 20
 
@@ -84,6 +86,26 @@ def crds() -> None:
 def read_files(files: Sequence[str]) -> list[ManifestFile]:
     """Read every file, `-` being stdin. One that cannot be opened ends the command."""
     return [read(_bytes_of(file), file) for file in files]
+
+
+def in_folders(files: Sequence[str], *, recursive: bool = False) -> list[str]:
+    """Return the files, each folder replaced by the manifests in it, in the order of names.
+
+    With `recursive` also by those of the folders inside it.
+    """
+    found: list[str] = []
+    for file in files:
+        folder = Path(file)
+        if file == STDIN or not folder.is_dir():
+            found.append(file)
+            continue
+        inside = sorted(folder.rglob("*") if recursive else folder.iterdir())
+        manifests = [str(one) for one in inside if one.suffix in SUFFIXES and one.is_file()]
+        if not manifests:
+            hint = "" if recursive else "for the folders inside it: -R"
+            raise CommandError(f"{file}: no manifest in this folder ({', '.join(SUFFIXES)})", hint)
+        found += manifests
+    return found
 
 
 def read_valid(files: Sequence[str]) -> list[ManifestFile]:

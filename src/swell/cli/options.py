@@ -68,7 +68,11 @@ OutputOption = Annotated[
 ]
 JsonOption = Annotated[JsonFormat | None, typer.Option("-o", "--output")]
 Files = Annotated[
-    list[str], typer.Option("-f", "--filename", metavar="FILE", help="Manifest; - is stdin.")
+    list[str],
+    typer.Option("-f", "--filename", metavar="FILE", help="Manifest or folder; - is stdin."),
+]
+Recursive = Annotated[
+    bool, typer.Option("-R", "--recursive", help="Also the folders inside a folder.")
 ]
 
 

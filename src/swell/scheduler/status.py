@@ -40,8 +40,8 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
     """Yields the status of every given job, once all actions of the session have run."""
     for job in jobs:
         if job.queue is None:
-            refusal = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name!r}")
-            yield job.key, GroupStatus(_named_phase(job.group.status.phase), refusal)
+            lost = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name!r}")
+            yield job.key, GroupStatus(_named_phase(job.group.status.phase), lost)
             continue
         if job.unreadable or job.barred is not None:
             # Of an unknown minimum no phase follows: it keeps the one that it has.

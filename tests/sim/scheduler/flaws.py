@@ -22,7 +22,7 @@ from swell.scheduler.domains import Domains
 from swell.scheduler.live import binder, loop
 from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
-from swell.scheduler.live.evictor import EvictionCause
+from swell.scheduler.live.eviction_records import EvictionCause
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.task_counts import TaskCounts
 from swell.scheduler.model.tasks import Task, TaskStatus
@@ -136,7 +136,7 @@ def silent(scheduler: Scheduler) -> None:
     async def write(*_: object) -> bool:
         return True
 
-    scheduler.evictor._records.write = write  # type: ignore[method-assign]
+    scheduler.evictor._records.write = write  # type: ignore[assignment, method-assign]
 
 
 def generous(scheduler: Scheduler) -> None:

@@ -18,7 +18,7 @@ from swell.api.quantity import units
 from swell.api.scheduling import LOSS_ANNOTATION, LossRecord, PodGroup
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
-from swell.scheduler.live.evictor import RELEASED
+from swell.scheduler.live.eviction_records import RELEASED
 from swell.scheduler.model.resources import CPU
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule

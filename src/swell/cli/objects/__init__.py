@@ -11,8 +11,11 @@
 - `events`: the events about an object, and their order.
 - `deleting`: deletes objects and waits until they are gone.
 - `apply`: `swell apply` and `replace`.
+- `creating`: `swell create`.
+- `editing`: `swell diff` and `edit`.
 - `three_way`: the patch that `apply` sends.
 - `marking`: `swell label`, `annotate`, `cordon` and `uncordon`.
+- `draining`: `swell drain`.
 - `waiting`: `swell wait`.
 - `listing`: `swell events`, `api-resources` and `auth can-i`.
 - `top`: `swell top`.

@@ -23,7 +23,7 @@ from swell.cli.bulk import send_each
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.jobs.submission import Strict, warn
-from swell.cli.manifests import IgnoreUnknown, read_valid, refuse_problems
+from swell.cli.manifests import IgnoreUnknown, in_folders, read_valid, refuse_problems
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.objects.three_way import merged, patch_to, with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
@@ -51,13 +51,14 @@ class ManifestObject:
 def apply(
     *,
     files: options.Files,
+    recursive: options.Recursive = False,
     strict: Strict = False,
     ignore_unknown: IgnoreUnknown = False,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Create or update objects. If anything is invalid, nothing is sent."""
-    documents = _documents(files)
+    documents = _documents(in_folders(files, recursive=recursive))
     with connected(cluster, writes=True) as connection:
         # All of them are resolved before the first is sent: an unknown kind changes nothing.
         resolved = _resolved(documents, connection, namespace, ignores_unknown=ignore_unknown)
@@ -138,7 +139,7 @@ def resolve(body: Body, connection: ClusterConnection, namespace: str) -> Manife
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class ObjectChange:
     """The change that an object needs: `live` is None if there is none of its name."""
 
     live: Body | None
@@ -152,21 +153,23 @@ class _Change:
         return [one.document.finding(problem) for problem in problems]
 
 
-_Planned = tuple[ManifestObject, _Change]
+_Planned = tuple[ManifestObject, ObjectChange]
 
 
-def _changes_of(objects: Sequence[ManifestObject], connection: ClusterConnection) -> list[_Change]:
+def _changes_of(
+    objects: Sequence[ManifestObject], connection: ClusterConnection
+) -> list[ObjectChange]:
     reads = [calls.get(one.resource, one.key) for one in objects]
     found = send_each(connection, reads, expected=(NotFoundError,))
     return [
-        _Change(None, {})
+        ObjectChange(None, {})
         if isinstance(live, ClusterError)
-        else _Change(live, patch_to(one.body, live))
+        else ObjectChange(live, patch_to(one.body, live))
         for one, live in zip(objects, found, strict=True)
     ]
 
 
-def _change_of(one: ManifestObject, connection: ClusterConnection) -> _Change:
+def change_of(one: ManifestObject, connection: ClusterConnection) -> ObjectChange:
     (change,) = _changes_of([one], connection)
     return change
 
@@ -207,13 +210,13 @@ def _sent(
         yield one, "created" if id(one) in created else _send(one, change, connection)
 
 
-def _send(one: ManifestObject, change: _Change, connection: ClusterConnection) -> str:
+def _send(one: ManifestObject, change: ObjectChange, connection: ClusterConnection) -> str:
     """Create or patch an object. Returns the word for what was done."""
     if change.live is None:
         try:
             connection.client.send(calls.create(one.resource, with_last_applied(one.body)))
         except AlreadyExistsError:  # another client was faster: patch its object
-            change = _change_of(one, connection)
+            change = change_of(one, connection)
         else:
             return "created"
     if not change.patch:
@@ -224,4 +227,4 @@ def _send(one: ManifestObject, change: _Change, connection: ClusterConnection) -
 
 def apply_one(one: ManifestObject, connection: ClusterConnection) -> str:
     """Create the object or patch it. Returns the word for what was done."""
-    return _send(one, _change_of(one, connection), connection)
+    return _send(one, change_of(one, connection), connection)

@@ -49,11 +49,8 @@ def of_type(scene: Scene, kind: str) -> Condition:
 
 
 def events(scene: Scene) -> list[tuple[str, str]]:
-    return [(one.reason, one.message) for one in scene.look().each_action() if is_event(one)]
-
-
-def is_event(one: object) -> bool:
-    return isinstance(one, EmitEvent)
+    actions = scene.look().each_action()
+    return [(one.reason, one.message) for one in actions if isinstance(one, EmitEvent)]
 
 
 def test_waiting_job_has_the_reason_of_the_scheduler() -> None:

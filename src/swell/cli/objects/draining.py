@@ -1,0 +1,138 @@
+"""The command `swell drain`: keeps new pods away from nodes and evicts those that are there.
+
+Pods of DaemonSets stay, because their controller ignores the cordon. Pods that nothing would create
+again, and those whose data is lost with them, need a flag.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from swell.api.kinds import NODES, PODS
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.cli import options
+from swell.cli.command_line import CommandError
+from swell.cli.connection import ClusterConnection, connected
+from swell.cli.objects.deleting import wait_until_gone
+from swell.cli.options import ClusterOptions, option_groups
+from swell.cluster.kube import calls
+from swell.runtime.cluster import Selection, merge_patch
+from swell.runtime.errors import NotFoundError, TooManyRequestsError
+
+# Between two tries to evict a pod that a disruption budget protects; kubectl's.
+PAUSE_S = 5.0
+_ENDED = frozenset({"Succeeded", "Failed"})
+_EVICTIONS: Resource[Body] = PODS.sub("eviction", dict)
+
+
+@option_groups
+def drain(
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
+    *,
+    ignore_daemonsets: Annotated[
+        bool, typer.Option("--ignore-daemonsets", help="Leave pods of DaemonSets.")
+    ] = False,
+    delete_data: Annotated[
+        bool, typer.Option("--delete-emptydir-data", help="Also pods that lose an emptyDir.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also pods that nothing creates again.")
+    ] = False,
+    grace_period: Annotated[
+        int | None, typer.Option("--grace-period", min=0, help="Seconds to end in.")
+    ] = None,
+    labels: options.Labels = "",
+    cluster: ClusterOptions,
+) -> None:
+    """Keep new pods away from nodes and evict those that are there."""
+    with connected(cluster, writes=True) as connection:
+        found: list[Body] = []
+        for name in nodes:
+            cordon = merge_patch({"spec": {"unschedulable": True}})
+            connection.client.send(calls.patch(NODES.untyped(), Key("", name), cordon))
+            sys.stdout.write(f"node/{name} cordoned\n")
+            found += _pods_of(name, labels, connection)
+        _refuse(found, force=force, deletes_data=delete_data, leaves_daemons=ignore_daemonsets)
+        leaving = [pod for pod in found if _owner_kind(pod) != "DaemonSet"]
+        for pod in leaving:
+            _evict(pod, connection, grace_period)
+        for pod in leaving:
+            wait_until_gone(PODS.untyped(), pod, connection)
+        for name in nodes:
+            sys.stdout.write(f"node/{name} drained\n")
+
+
+def _pods_of(node: str, labels: str, connection: ClusterConnection) -> list[Body]:
+    chosen = Selection(labels=labels, fields=f"spec.nodeName={node}")
+    # A mirror pod shows a process of the node itself: it cannot be evicted.
+    return [
+        pod
+        for pod in connection.client.send(calls.list_page(PODS.untyped(), chosen)).items
+        if "kubernetes.io/config.mirror" not in (pod["metadata"].get("annotations") or {})
+    ]
+
+
+def _refuse(pods: Sequence[Body], *, force: bool, deletes_data: bool, leaves_daemons: bool) -> None:
+    """Refuse before the first eviction, if any pod needs a flag that was not given."""
+    living = [pod for pod in pods if pod.get("status", {}).get("phase") not in _ENDED]
+    problems = [
+        (leaves_daemons, "--ignore-daemonsets", "belong to DaemonSets", _is_of_daemon_set),
+        (force, "--force", "have no controller that creates them again", _is_bare),
+        (deletes_data, "--delete-emptydir-data", "have data in an emptyDir", _has_data),
+    ]
+    for is_given, flag, what, holds in problems:
+        names = [pod["metadata"]["name"] for pod in living if holds(pod)]
+        if names and not is_given:
+            shown = ", ".join(sorted(names)[:3]) + (" …" if len(names) > 3 else "")
+            hint = f"to go on all the same: {flag}; the nodes are cordoned"
+            raise CommandError(f"pods {what}: {shown}", hint)
+
+
+def _owner_kind(pod: Body) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(one.get("kind", "")) for one in owners if one.get("controller")), "")
+
+
+def _is_of_daemon_set(pod: Body) -> bool:
+    return _owner_kind(pod) == "DaemonSet"
+
+
+def _is_bare(pod: Body) -> bool:
+    return not _owner_kind(pod)
+
+
+def _has_data(pod: Body) -> bool:
+    volumes = pod["spec"].get("volumes") or ()
+    return not _is_of_daemon_set(pod) and any("emptyDir" in one for one in volumes)
+
+
+def _evict(pod: Body, connection: ClusterConnection, grace_s: int | None) -> None:
+    """Evict a pod; one that a disruption budget protects is tried again until it may go."""
+    meta = pod["metadata"]
+    options_: Body = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+    body: Body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+        "deleteOptions": {**options_, "preconditions": {"uid": meta["uid"]}},
+    }
+    is_told = False
+    while True:
+        try:
+            connection.client.send(calls.create(_EVICTIONS, body))
+        except NotFoundError:
+            return
+        except TooManyRequestsError as error:
+            if not is_told:
+                sys.stderr.write(f"pod/{meta['name']} waits: {error}\n")
+            is_told = True
+            time.sleep(PAUSE_S)
+        else:
+            sys.stdout.write(f"pod/{meta['name']} evicted\n")
+            return
