@@ -60,15 +60,17 @@ apply -f={file} | 0 | unchanged
 apply --strict -f {file} --ignore-unknown | 0 | unchanged
 apply -R -f {file} | 0 | unchanged
 diff -f {file} | 0 |
-create -f {file} | 1 | already exists
+create -f {file} -n default | 0 | aitrainingjob/fit created
+create -f {file} -n default | 1 | already exists
+delete -f {file} -n default --no-wait | 0 | aitrainingjob/fit deleted
 create | 2 | say what to create
 create namespace | 2 | Missing argument
 create namespace from-script | 0 | namespace/from-script created
 create ns from-script | 1 | already exists
-create configmap of-script --from-literal=a=b | 0 | configmap/of-script created
+create configmap of-script --from-literal=a=b -n default | 0 | configmap/of-script created
 create cm other --from-literal=a | 2 | not KEY=VALUE
 create cm other --from-file=missing | 1 | missing
-create secret generic key --from-literal token=abc | 0 | secret/key created
+create secret generic key --from-literal token=abc | 0 | secret/of-script created
 create secret a b c | 2 | one secret at a time
 create priorityclass from-script --value=7 --global-default=false | 0 | created
 create queue from-script --weight 2 | 0 | queue/from-script created
@@ -78,6 +80,7 @@ edit aitj | 2 | give a name
 edit aitj missing | 1 | not found
 drain | 2 | Missing argument
 drain missing-node | 1 | not found
+delete cm/of-script secret/of-script -n default | 0 | secret/of-script deleted
 delete ns/from-script pc/from-script queue/from-script --no-wait | 0 | deleted
 apply {file} | 2 |
 apply | 2 | Missing option '-f'
@@ -316,6 +319,7 @@ def test_every_line_of_the_script(swell: Swell) -> None:
 NAMESPACED = frozenset(
     {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
     | {"explain", "scale", "fail", "preempt", "stop", "retry", "top", "attach"}
+    | {"diff", "edit"}
 )
 
 

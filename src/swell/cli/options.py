@@ -68,6 +68,9 @@ OutputOption = Annotated[
 ]
 JsonOption = Annotated[JsonFormat | None, typer.Option("-o", "--output")]
 Files = Annotated[
+    list[str], typer.Option("-f", "--filename", metavar="FILE", help="Manifest; - is stdin.")
+]
+FilesAndFolders = Annotated[
     list[str],
     typer.Option("-f", "--filename", metavar="FILE", help="Manifest or folder; - is stdin."),
 ]

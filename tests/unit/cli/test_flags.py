@@ -16,8 +16,6 @@ from swell.cli.main import COMMANDS
 TESTS = Path(__file__).parents[2]
 # Typer adds it to every command.
 HELP = "--help"
-# Programs that stay; they have tests of their own, which start them with the flags that matter.
-PROGRAMS = frozenset({"up", "node", "operator", "scheduler", "server", "plan"})
 
 
 def parsers() -> Iterator[tuple[str, Any]]:
@@ -42,8 +40,6 @@ def inner_name(name: str) -> str:
 
 def flags() -> Iterator[tuple[str, Any]]:
     for name, parser in parsers():
-        if name.split()[0] in PROGRAMS:
-            continue
         for option in parser.params:
             if hasattr(option, "is_flag") and HELP not in option.opts:
                 yield name, option

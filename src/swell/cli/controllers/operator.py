@@ -80,7 +80,9 @@ InstallCrds = Annotated[
     ),
 ]
 # Accepted for the sake of existing command lines; it does nothing.
-ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
+ToStderr = Annotated[
+    bool, typer.Option("--logtostderr", hidden=True, help="Nothing: logs go there anyway.")
+]
 
 
 @dataclass(frozen=True, slots=True)

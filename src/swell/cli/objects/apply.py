@@ -50,7 +50,7 @@ class ManifestObject:
 @option_groups
 def apply(
     *,
-    files: options.Files,
+    files: options.FilesAndFolders,
     recursive: options.Recursive = False,
     strict: Strict = False,
     ignore_unknown: IgnoreUnknown = False,

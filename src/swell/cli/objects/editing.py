@@ -38,7 +38,7 @@ _HEAD = "# Edit the object below. Lines with # are ignored; an empty file change
 @option_groups
 def diff(
     *,
-    files: options.Files,
+    files: options.FilesAndFolders,
     recursive: options.Recursive = False,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,

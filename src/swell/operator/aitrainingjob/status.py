@@ -216,13 +216,19 @@ def events(
     if (status.suspension is None) is not (old.suspension is None):
         reason = JobReason.RESUMED if status.suspension is None else JobReason.SUSPENDED
         yield make.normal(reason.value, REASON_TEXT[reason])
+    yield from _resizes(make, old, status)
+    yield from _standstills(make, old, status)
+    if snapshot.refused and old.reason != JobReason.REFUSED.value:
+        yield make.warning(JobReason.REFUSED.value, snapshot.refused)
+
+
+def _resizes(
+    make: JobEvents, old: AITrainingJobStatus, status: AITrainingJobStatus
+) -> Iterator[EmitEvent]:
     for record in status.scale_records:
         if record not in old.scale_records:
             text = f"{record.role}: {record.from_} to {record.to}: {record.reason}"
             yield make.normal(JobReason.RESIZED.value, text)
-    yield from _standstills(make, old, status)
-    if snapshot.refused and old.reason != JobReason.REFUSED.value:
-        yield make.warning(JobReason.REFUSED.value, snapshot.refused)
 
 
 def _standstills(
