@@ -70,7 +70,7 @@ create ns from-script | 1 | already exists
 create configmap of-script --from-literal=a=b -n default | 0 | configmap/of-script created
 create cm other --from-literal=a | 2 | not KEY=VALUE
 create cm other --from-file=missing | 1 | missing
-create secret generic key --from-literal token=abc | 0 | secret/of-script created
+create secret generic of-script --from-literal token=abc -n default | 0 | secret/of-script created
 create secret a b c | 2 | one secret at a time
 create priorityclass from-script --value=7 --global-default=false | 0 | created
 create queue from-script --weight 2 | 0 | queue/from-script created
@@ -79,6 +79,11 @@ edit | 2 | Missing argument
 edit aitj | 2 | give a name
 edit aitj missing | 1 | not found
 drain | 2 | Missing argument
+suspend | 2 | Missing argument
+resume | 2 | Missing argument
+retry | 2 | Missing argument
+replay | 2 | Missing argument
+sweep | 2 | say which rows
 drain missing-node | 1 | not found
 delete cm/of-script secret/of-script -n default | 0 | secret/of-script deleted
 delete ns/from-script pc/from-script queue/from-script --no-wait | 0 | deleted

@@ -19,6 +19,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `topology`: Volcano's HyperNode.
 - `aitrainingjob`: our elastic job.
 - `trainingjob`: the older job of three fixed roles.
+- `impossible`: sentences about jobs that can never start.
 - `injection`: the variables and files that training programs are given.
 - `report`: the report of a training program.
 - `training`: the part of a job's status that its program's reports fill in.

@@ -39,10 +39,12 @@ def test_operator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config.write_text(CONFIG)
     flags = ["--scale-period", "7s", "--scale-cooldown", "2m", "--gpu-resources", "a.b/c,d.e/f"]
 
-    assert run(["operator", *flags, "--scheduler-config", str(config)]) == 0
+    flags += ["--starve-after", "90s", "--scheduler-config", str(config)]
+    assert run(["operator", *flags]) == 0
     _, services, _ = calls[0]
     sizes = services.sizes
     assert (sizes.scale_period_s, sizes.scale_cooldown_s) == (7.0, 120.0)
+    assert sizes.parameters.starve_after_s == 90.0
     assert tuple(sizes.gpu_resources) == ("a.b/c", "d.e/f")
     assert services.jobs.gpu_resources == ("a.b/c", "d.e/f")
     assert sizes.scheduler.actions == ("allocate",)

@@ -122,16 +122,16 @@ def _evict(pod: Body, connection: ClusterConnection, grace_s: int | None) -> Non
         "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
         "deleteOptions": {**options_, "preconditions": {"uid": meta["uid"]}},
     }
-    is_told = False
+    is_reported = False
     while True:
         try:
             connection.client.send(calls.create(_EVICTIONS, body))
         except NotFoundError:
             return
         except TooManyRequestsError as error:
-            if not is_told:
+            if not is_reported:
                 sys.stderr.write(f"pod/{meta['name']} waits: {error}\n")
-            is_told = True
+            is_reported = True
             time.sleep(PAUSE_S)
         else:
             sys.stdout.write(f"pod/{meta['name']} evicted\n")

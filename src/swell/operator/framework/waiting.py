@@ -98,7 +98,7 @@ def explained_wait(disruption: Condition | None, group: PodGroup | None) -> tupl
 
 
 def saved_text(training: TrainingStatus | None) -> str:
-    """What a loss costs, as far as the program reports it; empty for one that does not."""
+    """The step and the last save of a program that reports them; empty for one that does not."""
     if training is None or not training.step:
         return ""
     if training.last_save is None:
