@@ -26,6 +26,7 @@ _LEFT_OUT = frozenset(
         OperatorFault.RESIZED,
         OperatorFault.EDITED,
         OperatorFault.QUOTA,
+        OperatorFault.PREEMPTED,  # the scheduler itself is here, and does that by its rules
     }
 )
 HANDLER_FAILS = "F36 handler raises"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS
 from swell.api.meta import Body, Key, Status
 from swell.api.resource import Resource
 from swell.cluster.embedded.assembly import new_api_server
@@ -107,7 +107,7 @@ async def create_job(cluster: InProcessCluster, case: Case) -> str:
 
 async def create_owned(cluster: InProcessCluster, case: Case, uid: str) -> Resource[object]:
     """A group, which jobs of both kinds have."""
-    resource = case.rules.kinds[-1]
+    resource = next(one for one in case.rules.kinds if str(one) == str(POD_GROUPS))
     marks = {labels.GROUP_NAME: labels.GROUP_VALUE, labels.TRAINING_JOB_NAME: "fit"}
     marks = marks if case.jobs is AI_TRAINING_JOBS else {JOB_UID: uid}
     owner = {

@@ -177,10 +177,12 @@ def _put_off(
 ) -> StatusWrite | None:
     """When numbers and reports are written that differ now; None for at once.
 
-    Either is written with the other, whichever is due first.
+    Either is written with the other, whichever is due first. Messages of conditions have numbers
+    in them: where nothing else has changed, `changed` is empty.
     """
     due: list[float] = []
-    if changed & _NUMBERS:
+    has_numbers = changed != {_TRAINING}
+    if has_numbers:
         last = parse_time(last_write)
         began = parse_time(old.start_time) if old.start_time else last
         factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
@@ -193,7 +195,7 @@ def _put_off(
             return None
         due.append(parse_time(old.training.reported_at) + REPORT_PACE_S)
     # A report that waits puts nothing else off.
-    return StatusWrite(is_late=bool(changed & _NUMBERS), again_at=min(due))
+    return StatusWrite(is_late=has_numbers, again_at=min(due))
 
 
 def events(

@@ -23,9 +23,6 @@ from swell.operator.framework.status import condition
 
 DISRUPTED: Final = "Disrupted"
 SHRUNK: Final = "Shrunk"
-# The clocks of scheduler and operator may differ by so much; a record of another text that is older
-# by less than this is still taken for a new one.
-_SKEW_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def with_disruption(
     """The condition after these losses: True for the newest that is new, False once it is over."""
     new = [one for one in found if _is_new(one, former)]
     if new:
-        last = max(new, key=lambda one: (one.time, one.message))
+        last = max(new, key=lambda one: (parse_time(one.time), one.reason))
         holds = condition(DISRUPTED, True, last.reason, last.message)
         return replace(holds, last_transition_time=last.time)
     if former is not None and former.status == "True" and is_over:
@@ -82,10 +79,14 @@ def with_disruption(
 
 
 def _is_new(found: Disruption, former: Condition | None) -> bool:
+    """Whether a loss comes after the one on record.
+
+    There is an order, so that two losses at the same time do not replace each other for ever.
+    """
     if former is None or not former.last_transition_time:
         return True
-    late_s = parse_time(found.time) - parse_time(former.last_transition_time)
-    return late_s > 0 or (late_s > -_SKEW_S and not former.message.startswith(found.message))
+    held = parse_time(former.last_transition_time), former.reason
+    return (parse_time(found.time), found.reason) > held
 
 
 def explained_wait(disruption: Condition | None, group: PodGroup | None) -> tuple[str, str]:
