@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-import msgspec
-
 from swell.api.kinds import HYPER_NODES, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
-from swell.api.scheduling import LOSS_ANNOTATION, LossRecord, PodGroup
+from swell.api.scheduling import LOSS_ANNOTATION, PodGroup
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.eviction_records import RELEASED
@@ -251,12 +249,18 @@ class VictimsMarked:
     world: SimulatedWorld
     name: str = "G6 victims"
     _sent: set[Uid] = field(default_factory=set)
+    # The versions at which pods were created and records written: clocks jump, versions do not.
+    _created: dict[Uid, int] = field(default_factory=dict)
+    _recorded: dict[Uid, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.world.network.on_call.append(self._on_call)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
+        self._note_record(commit)
         before, after = pod_states(commit)
+        if before is None and after is not None:
+            self._created[after.metadata.uid] = commit.version
         if before is None or not commit.actor.startswith(SCHEDULER):
             return
         if before.metadata.deletion_timestamp:
@@ -268,8 +272,16 @@ class VictimsMarked:
             yield f"{commit.key} deleted, and nothing was on record"
         group = group_at(self.world, group_key(before))
         # A group that was made anew since then has no part in it.
-        if group is not None and _is_older(group, before) and not _has_record(group, before):
-            yield f"{commit.key} deleted, and its group does not say why"
+        if group is not None and _is_older(group, before):
+            created = self._created.get(before.metadata.uid, 0)
+            if self._recorded.get(group.metadata.uid, -1) < created:
+                yield f"{commit.key} deleted, and its group does not say why"
+
+    def _note_record(self, commit: Commit) -> None:
+        old, new = states(commit, POD_GROUPS)
+        said = old.metadata.annotations.get(LOSS_ANNOTATION, "") if old is not None else ""
+        if new is not None and new.metadata.annotations.get(LOSS_ANNOTATION, "") != said:
+            self._recorded[new.metadata.uid] = commit.version
 
     def _judge_mark(self, commit: Commit, before: Pod, after: Pod) -> Iterator[str]:
         mark = mark_of(after)
@@ -323,13 +335,6 @@ class VictimsMarked:
 
 def _is_older(group: PodGroup, pod: Pod) -> bool:
     return (group.metadata.creation_timestamp or "") <= (pod.metadata.creation_timestamp or "")
-
-
-def _has_record(group: PodGroup, pod: Pod) -> bool:
-    """Whether the group has a record of an eviction that came after the pod was created."""
-    text = group.metadata.annotations.get(LOSS_ANNOTATION, "")
-    record = msgspec.json.decode(text, type=LossRecord) if text else LossRecord()
-    return bool(record.message) and record.time >= (pod.metadata.creation_timestamp or "")
 
 
 @dataclass
