@@ -104,7 +104,7 @@ def test_get_table_has_the_columns_of_the_kind(swell: Swell) -> None:
     swell.apply(JOB)
     head = swell.here("get").out.splitlines()[0].split()
 
-    assert head == ["NAME", "PHASE", "READY", "RESTARTS", "QUEUE", "AGE"]
+    assert head == ["NAME", "PHASE", "READY", "RESTARTS", "QUEUE", "AGE", "REASON"]
     assert "REASON" in swell.here("get", "-o", "wide").out
 
 

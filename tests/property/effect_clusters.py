@@ -20,6 +20,7 @@ from swell.scheduler.plan import SchedulerObjects
 from tests.property.scheduler_clusters import Traits, random_cluster
 
 _NETWORKED_ONE_IN = 5
+_ANNOTATED_ONE_IN = 18
 
 
 @cache
@@ -39,10 +40,18 @@ def cluster_of(seed: int) -> SchedulerObjects:
         objects.budgets.append(codec.convert(body, PodDisruptionBudget))
     claim: Body = {"metadata": {"name": "data", "namespace": "ns"}}
     objects.claims.append(codec.convert(claim, PersistentVolumeClaim))
+    if seed % _ANNOTATED_ONE_IN == _ANNOTATED_ONE_IN - 1:
+        objects.pods = [_near_in_a_zone(pod) for pod in objects.pods]
     if is_networked(seed):
         objects.hyper_nodes = list(_domains(chance, objects.nodes))
         objects.groups = [_close(chance, group) for group in objects.groups]
     return objects
+
+
+def _near_in_a_zone(pod: Pod) -> Pod:
+    """Asks for one zone in Kueue's words, which need labels as levels."""
+    annotations = {**pod.metadata.annotations, "kueue.x-k8s.io/podset-required-topology": "zone"}
+    return changed(pod, metadata=changed(pod.metadata, annotations=annotations))
 
 
 def is_networked(seed: int) -> bool:

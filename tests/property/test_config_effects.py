@@ -63,6 +63,8 @@ VALUES: dict[str, object] = {
     "hypernode.binpack.resources.": 50,
     "hypernode.binpack.normal-pod.fading": 0,
     "hypernode.gradient.evict.max-hypernodes": 1,
+    "topology.labels": "zone",
+    "topology.labels.": "zone",
     "overcommit-factor": 1.0,
     "overCommitFactor": 1.0,
     "sla-waiting-time": "1h",

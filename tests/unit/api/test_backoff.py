@@ -43,14 +43,18 @@ def test_every_wait_that_grows_uses_the_one_formula() -> None:
 
 
 SOURCE = Path(__file__).parents[3] / "src" / "swell"
-# The formula itself, quantities, whose syntax bounds their exponents, a rounding by shifts, and the
-# bits of numbers in protobuf.
+# The formula itself, quantities, whose syntax bounds their exponents, roundings, the bits of numbers
+# in protobuf, and the model of step times.
 NO_WAITS = frozenset(
     {
         "api/backoff.py",
         "api/quantity.py",
+        "autoscaler/goodput/batches.py",
+        "autoscaler/goodput/sizing.py",
+        "autoscaler/goodput/stepmodel.py",
         "autoscaler/policies/room.py",
         "cluster/embedded/http/protobuf.py",
+        "scheduler/plugins/network_topology.py",
     }
 )
 POWER = re.compile(r"[\w)\]] ?\*\* ?|<<")

@@ -80,16 +80,16 @@ def test_everything_is_bounded(definition: Definition) -> None:
 
 
 def test_columns_are_the_ones_people_know() -> None:
-    """`kubectl get aitj` shows phase, readiness, restarts, queue and age; wide, more."""
+    """`kubectl get aitj` shows phase, readiness, restarts, queue, age and reason; wide, more."""
     job = crd(DEFINITIONS[0])["spec"]
     columns = job["versions"][0]["additionalPrinterColumns"]
 
     assert job["names"]["shortNames"] == ["aitj"]
     assert [column["name"] for column in columns if "priority" not in column] == [
-        "PHASE", "READY", "RESTARTS", "QUEUE", "AGE",
+        "PHASE", "READY", "RESTARTS", "QUEUE", "AGE", "REASON",
     ]  # fmt: skip
     assert [column["name"] for column in columns if column.get("priority") == 1] == [
-        "REASON", "PROGRESS", "RATE", "ETA",
+        "MESSAGE", "PROGRESS", "RATE", "ETA",
     ]  # fmt: skip
 
 

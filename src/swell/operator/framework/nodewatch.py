@@ -81,6 +81,9 @@ class NodeWatch:
         """Read the queued nodes until cancelled."""
         while True:
             key = await self._queue.get()
+            # The answer says how things were when it was asked for. It may come late, above all
+            # to a process that was stopped meanwhile.
+            asked_s = self._clock.monotonic()
             try:
                 await self._nodes.refresh(key)
             except (ClusterError, UnreachableError, StaleListError, TimeoutError) as error:
@@ -93,7 +96,7 @@ class NodeWatch:
             self._note(key)
             if key.name in self._unready_s or self._nodes.get(key) is None:
                 self._exists[key.name] = self._nodes.get(key) is not None
-                self._read_s[key.name] = self._clock.monotonic()
+                self._read_s[key.name] = asked_s
             self._on_known(key.name)
             self._forget_old()
 
