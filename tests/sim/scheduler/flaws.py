@@ -167,7 +167,7 @@ def forgets_domains(scheduler: Scheduler) -> None:
     cycle = scheduler.loop.cycle
 
     def cycle_without_memory() -> None:
-        with patch.object(Domains, "held_by", lambda *_: None):
+        with patch.object(Domains, "held_by", lambda *_, **__: None):
             cycle()
 
     scheduler.loop.cycle = cycle_without_memory  # type: ignore[method-assign]

@@ -77,6 +77,9 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
     ]
 
 
+REFUSED_S = 30.0  # from a refused record to the last deletion without it
+
+
 @dataclass
 class Sends:
     """G1, G3: a binding is sent only for a gang that has its minimum, to a node that takes pods."""
@@ -272,10 +275,15 @@ class VictimsMarked:
             yield f"{commit.key} deleted, and nothing was on record"
         group = group_at(self.world, group_key(before))
         # A group that was made anew since then has no part in it.
-        if group is not None and _is_older(group, before):
+        if group is not None and _is_older(group, before) and not self._may_be_refused():
             created = self._created.get(before.metadata.uid, 0)
             if self._recorded.get(group.metadata.uid, -1) < created:
                 yield f"{commit.key} deleted, and its group does not say why"
+
+    def _may_be_refused(self) -> bool:
+        """Whether the server has refused records of late: then evictions go on without them."""
+        until_s = self.world.network.refused_until_s.get(f"patch {POD_GROUPS}", 0.0)
+        return until_s > self.world.clock.monotonic() - REFUSED_S
 
     def _note_record(self, commit: Commit) -> None:
         old, new = states(commit, POD_GROUPS)
