@@ -282,7 +282,7 @@ class VictimsMarked:
 
     def _may_be_refused(self) -> bool:
         """Whether the server has refused records of late: then evictions go on without them."""
-        until_s = self.world.network.refused_until_s.get(f"patch {POD_GROUPS}", 0.0)
+        until_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
         return until_s > self.world.clock.monotonic() - REFUSED_S
 
     def _note_record(self, commit: Commit) -> None:

@@ -43,8 +43,8 @@ def test_every_wait_that_grows_uses_the_one_formula() -> None:
 
 
 SOURCE = Path(__file__).parents[3] / "src" / "swell"
-# The formula itself, quantities, whose syntax bounds their exponents, roundings, the bits of numbers
-# in protobuf, and the model of step times.
+# The formula itself, quantities, whose syntax bounds their exponents, roundings, the bits of
+# numbers in protobuf, and the model of step times.
 NO_WAITS = frozenset(
     {
         "api/backoff.py",

@@ -245,8 +245,10 @@ def _continue_ending(
     A job that never began has nothing to delete, and ends at once. Its pods are counted for the
     last time when the ending is recorded, because users want to see afterwards how they ended.
     """
-    recorded = snapshot.job.status.ending is not None or status.phase is Phase.EMPTY
-    over = recorded and cleanup.is_cleaned(snapshot, end)
+    # The pods that prove the ending go next, so it is marked where no write of the status reaches.
+    mark = cleanup.mark_as_ending(snapshot, status, end)
+    is_marked = snapshot.job.status.ending is not None and not mark
+    over = (is_marked or status.phase is Phase.EMPTY) and cleanup.is_cleaned(snapshot, end)
     phase = end.phase if over else Phase.TERMINATING
     status = replace(status, restart=None)
     if snapshot.job.status.ending is None:
@@ -254,10 +256,8 @@ def _continue_ending(
     status = in_phase(snapshot, status, phase, reason=end.reason, message=end.message, now=now)
     written = write_status(snapshot, status, now)
     actions = [] if over else cleanup.end_actions(snapshot, end, now)
-    # The pods that prove the ending go next, so it is marked where no write of the status reaches.
-    mark = [] if over else cleanup.mark_as_ending(snapshot, status, end)
     return Plan(
-        (*written.steps, *mark, *events(snapshot, status), *together(actions)),
+        (*written.steps, *(() if over else mark), *events(snapshot, status), *together(actions)),
         wake_at=soonest([cleanup.fence_deadline_of(snapshot, now), written.again_at], now),
         reasons=(end.reason,),
     )

@@ -74,7 +74,9 @@ def with_disruption(
         holds = condition(DISRUPTED, True, last.reason, last.message)
         return replace(holds, last_transition_time=last.time)
     if former is not None and former.status == "True" and is_over:
-        return replace(former, status="False", last_transition_time=format_time(now))
+        # Never before the loss itself: another clock may be ahead, and the loss would seem new.
+        since = max(now, parse_time(former.last_transition_time or format_time(now)))
+        return replace(former, status="False", last_transition_time=format_time(since))
     return former
 
 

@@ -17,8 +17,9 @@ from swell.api.scheduling import (
 from swell.api.times import format_time
 from swell.api.training import TrainingSave, TrainingStatus
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.waiting import SHRUNK, Disruption, with_disruption
 from swell.runtime.plan import EmitEvent
-from tests.unit.operator.scene import Scene, a_job, a_role
+from tests.unit.operator.scene import START, Scene, a_job, a_role
 
 T0, T1 = "fit-trainer-0", "fit-trainer-1"
 PREEMPTED = (
@@ -225,3 +226,21 @@ def test_elastic_job_that_restarts_one_pod_keeps_running() -> None:
         scene.settle()
 
     assert scene.status.backoff == {"trainer": 3}
+
+
+def test_losses_do_not_replace_each_other_for_ever() -> None:
+    """Two records of about the same time, one by a clock that is ahead, end in one condition."""
+    ahead = format_time(START + 3600)
+    losses = [
+        Disruption("Preempted", "preempted for default/high", ahead),
+        Disruption(SHRUNK, "shrunk for default/high", format_time(START)),
+    ]
+    held: Condition | None = None
+    seen = []
+    for _ in range(6):
+        held = with_disruption(held, losses, is_over=held is not None, now=START)
+        seen.append(held)
+
+    assert seen[1:] == [seen[1]] * 5
+    assert held is not None
+    assert (held.status, held.reason, held.last_transition_time) == ("False", "Preempted", ahead)
