@@ -68,7 +68,8 @@ def publish_addresses(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) 
         return []
     data = _data(snapshot, status, held.data if held is not None else {})
     if held is None:
-        return [CreateObject(CONFIG_MAPS, _config_map(snapshot, data))]
+        name = addresses_name(snapshot.job.metadata.name)
+        return [CreateObject(CONFIG_MAPS, config_map(snapshot, name, data))]
     return _update(held, data)
 
 
@@ -131,13 +132,14 @@ def _seniority(pod: Pod) -> tuple[str, str]:
     return pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
-def _config_map(snapshot: TrainingJobSnapshot, data: dict[str, str]) -> Body:
+def config_map(snapshot: TrainingJobSnapshot, name: str, data: dict[str, str]) -> Body:
+    """A ConfigMap that belongs to the job."""
     meta = snapshot.job.metadata
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
         "metadata": {
-            "name": addresses_name(meta.name),
+            "name": name,
             "namespace": meta.namespace,
             "labels": {labels.JOB_NAME: meta.name, labels.JOB_UID: meta.uid},
             "ownerReferences": [controller_reference(snapshot.job)],

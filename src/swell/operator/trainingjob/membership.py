@@ -18,7 +18,6 @@ from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
 from swell.api.trainingjob import COMPLETION_INDEX, TrainingJobPhase, TrainingJobStatus
-from swell.operator.framework.children import controller_reference
 from swell.operator.framework.recovery import sound_time
 from swell.operator.framework.training import (
     MEMBERS_EPOCH,
@@ -33,6 +32,7 @@ from swell.operator.framework.training import (
     secret_name,
 )
 from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob.addresses import config_map
 from swell.operator.trainingjob.labels import Role, members_name
 from swell.operator.trainingjob.snapshot import (
     TrainingJobSnapshot,
@@ -97,7 +97,8 @@ def publish_members(
     held = snapshot.members
     data = members_data(snapshot, status, now)
     if held is None:
-        return [*_secret_steps(snapshot), CreateObject(CONFIG_MAPS, _config_map(snapshot, data))]
+        made = config_map(snapshot, members_name(snapshot.job.metadata.name), data)
+        return [*_secret_steps(snapshot), CreateObject(CONFIG_MAPS, made)]
     steps = _secret_steps(snapshot)
     meta = held.metadata
     if is_leaving(meta):
@@ -226,18 +227,3 @@ def _touches(snapshot: TrainingJobSnapshot, epoch: str) -> list[Step]:
     return [
         patch_object(PODS, pod.metadata.key, pod.metadata.uid, note) for pod in stale[:TOUCHED_MAX]
     ]
-
-
-def _config_map(snapshot: TrainingJobSnapshot, data: dict[str, str]) -> Body:
-    meta = snapshot.job.metadata
-    return {
-        "apiVersion": CONFIG_MAPS.api_version,
-        "kind": CONFIG_MAPS.kind,
-        "metadata": {
-            "name": members_name(meta.name),
-            "namespace": meta.namespace,
-            "labels": {labels.JOB_NAME: meta.name, labels.JOB_UID: meta.uid},
-            "ownerReferences": [controller_reference(snapshot.job)],
-        },
-        "data": data,
-    }
