@@ -84,6 +84,8 @@ def test_array_is_written_as_for_slurm(text: str, indexes: list[int]) -> None:
         ([], RowOptions(array="x"), "is no range of numbers"),
         ([], RowOptions(array="1,1"), "given twice"),
         ([], RowOptions(array="5-1"), "holds no number"),
+        (["n=0..9:x"], RowOptions(), "n=0..9:x is no range of whole numbers"),
+        (["lr=0.1..0.5"], RowOptions(), "lr=0.1..0.5 is no range of whole numbers"),
     ],
 )
 def test_rows_that_cannot_be_are_a_mistake_of_usage(

@@ -16,6 +16,8 @@ ROWS_MAX = 10_000
 INDEX = "index"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(\d+))?")
+# Fractions, powers of ten or a step that is no number: nobody means that as a value.
+_LIKE_RANGE = re.compile(r"-?\d[\d.]*(e-?\d+)?\.\.-?\d[\d.]*(e-?\d+)?(:.*)?")
 _ARRAY_PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
@@ -94,6 +96,9 @@ def _axis(text: str) -> tuple[str, list[str]]:
 def _values(part: str, name: str) -> list[str]:
     found = _RANGE.fullmatch(part)
     if found is None:
+        if _LIKE_RANGE.fullmatch(part):
+            hint = "write 0..9 or 0..100:10, or name the values with commas between them"
+            raise CommandError(f"{name}={part} is no range of whole numbers", hint, USAGE)
         return [part]
     first, last, step = found.groups()
     return [str(n) for n in _numbers(int(first), int(last), int(step or 1), f"{name}={part}")]
