@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from swell.train import launch as launch_package
+
 WITHIN_S = 60.0
+ZYGOTE = Path(launch_package.__file__).parent / "worker" / "zygote.py"
 LAUNCH = (sys.executable, "-m", "swell.cli.main", "launch", "--framework", "plain")
 SHOW = """
 import json, os, pathlib, sys
@@ -226,6 +230,24 @@ def test_no_worker_outlives_a_killed_launcher(
     until(lambda: not any(is_alive(pid) for pid in workers))
     for child in children:  # of the script's own; in a pod they end with the container
         os.kill(child, signal.SIGKILL)
+
+
+def test_zygote_without_its_launcher_ends_in_silence() -> None:
+    """Its parent may be gone at any moment, and nobody reads what it would complain about."""
+    ours, its = socket.socketpair()
+    with ours, its:
+        arguments = [str(its.fileno()), str(os.getpid()), ""]
+        zygote = subprocess.Popen(
+            [sys.executable, "-W", "error", str(ZYGOTE), *arguments],
+            pass_fds=[its.fileno()],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        its.close()
+        ours.recv(1)
+        ours.shutdown(socket.SHUT_RDWR)
+    assert zygote.communicate(timeout=WITHIN_S)[1] == ""
+    assert zygote.returncode == 0
 
 
 def test_zygote_that_dies_is_replaced(tmp_path: Path, out: Path, begin: Begin) -> None:

@@ -35,10 +35,11 @@ def main() -> None:
     """Load, serve until the launcher is gone, and in each forked worker run the script."""
     number, parent, modules = sys.argv[1:4]
     die_with_parent(int(parent))
-    line = socket.socket(fileno=int(number))
-    failed = preload(modules.split(",") if modules else [])
-    _send(line, event="warm", failed=failed, blocked=reason_against_forking())
-    request = Zygote(line).serve()
+    with socket.socket(fileno=int(number)) as line:
+        failed = preload(modules.split(",") if modules else [])
+        _send(line, event="warm", failed=failed, blocked=reason_against_forking())
+        with contextlib.closing(Zygote(line)) as zygote:
+            request = zygote.serve()
     if request is not None:
         become(request)
         run(request["command"], is_module=request["module"])
@@ -93,7 +94,7 @@ class Zygote:
                     self._woken.recv(4096)
                     self._reap()
                     continue
-                part = self._line.recv(1 << 16)
+                part = self._received()
                 if not part:
                     return None
                 *requests, self._inbox = (self._inbox + part).split(b"\n")
@@ -102,14 +103,21 @@ class Zygote:
                     if self._fork(asked):
                         return asked
 
+    def _received(self) -> bytes:
+        """Read on; nothing comes if the launcher is gone, having read all our lines or not."""
+        try:
+            return self._line.recv(1 << 16)
+        except ConnectionResetError:
+            return b""
+
     def _fork(self, request: dict[str, Any]) -> bool:
         """Fork a worker; True in the worker."""
-        zygote = os.getpid()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             os.setpgid(0, 0)
-            die_with_parent(zygote)
-            self._forget()
+            die_with_parent(parent)
+            self.close()
             return True
         # Both sides set it, so that a signal to the group cannot come too early. A worker that has
         # ended already is not there for it.
@@ -118,8 +126,8 @@ class Zygote:
         _send(self._line, event="started", local_rank=request["local_rank"], pid=pid)
         return False
 
-    def _forget(self) -> None:
-        """Undo, in a worker, all that this class has set up."""
+    def close(self) -> None:
+        """Undo all that this class has set up: at the end, and in every worker."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
