@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import yaml
 
 from swell.api.meta import Body
 from tests.testbed import binaries
-from tests.testbed.control_plane import ControlPlane
+from tests.testbed.control_plane import ControlPlane, running_control_plane
 from tests.testbed.kubectl import Kubectl
 
 ROOT = Path(__file__).parents[3]
@@ -94,6 +96,67 @@ def test_values_reach_the_deployments(helm: Helm) -> None:
     assert not [key for key in objects if "scheduler" in key[2]]
 
 
+def test_monitor_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) -> None:
+    """It comes only where it is asked for, with the labels that a Prometheus selects by."""
+    plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy" / "service-monitor")))
+    asked = ("--set", "metrics.serviceMonitor.enabled=true")
+    monitor = "ServiceMonitor", NAMESPACE, "swell"
+
+    assert monitor not in _rendered(helm)
+    assert _rendered(helm, *asked)[monitor] == plain[monitor]
+    labelled = _rendered(helm, *asked, "--set", "metrics.serviceMonitor.labels.release=prometheus")
+    assert labelled[monitor]["metadata"]["labels"]["release"] == "prometheus"
+
+
+# Who asks, what for, and whether they may.
+RIGHTS = [
+    ("view", "get", "aitrainingjobs", True),
+    ("view", "create", "aitrainingjobs", False),
+    ("view", "get", "secrets", False),
+    ("edit", "create", "trainingjobs", True),
+    ("edit", "patch", "aitrainingjobs/scale", True),
+    ("edit", "update", "aitrainingjobs/status", False),
+    ("swell-viewer", "get", "aitrainingjobs", True),
+    ("swell-viewer", "get", "pods", False),
+    ("swell-editor", "delete", "podgroups.scheduling.volcano.sh", True),
+    ("swell-editor", "patch", "queues", False),
+    ("swell-admin", "patch", "queues/status", True),
+    ("swell-admin", "create", "hypernodes", True),
+    ("swell-admin", "create", "aitrainingjobs", False),
+]
+
+
+@pytest.fixture
+def granted(testbed_binaries: None, tmp_path: Path) -> Iterator[Kubectl]:
+    """A control plane that aggregates roles, where every role of RIGHTS has a user of its name."""
+    with running_control_plane(controllers=["clusterrole-aggregation-controller"]) as plane:
+        kubectl = Kubectl(plane.kubeconfig, tmp_path)
+        kubectl.ok("apply", "--server-side", "-k", str(ROOT / "deploy" / "crds"))
+        kubectl.ok("apply", "-k", str(ROOT / "deploy" / "roles"))
+        kubectl.ok("create", "namespace", "team")
+        for role in {role for role, *_ in RIGHTS}:
+            is_wide = role == "swell-admin"
+            scope = ("clusterrolebinding",) if is_wide else ("rolebinding", "-n", "team")
+            kubectl.ok("create", *scope, role, f"--clusterrole={role}", f"--user={role}")
+        yield kubectl
+
+
+def test_roles_grant_what_they_say(granted: Kubectl) -> None:
+    """Kubernetes' own roles gain Swell's kinds by aggregation; queues stay with the cluster."""
+    give_up = time.monotonic() + 60
+    while True:  # a controller aggregates roles, in its own time
+        answers = [(*asked[:3], _may(granted, *asked[:3])) for asked in RIGHTS]
+        if answers == RIGHTS or time.monotonic() > give_up:
+            break
+    assert answers == RIGHTS
+
+
+def _may(kubectl: Kubectl, user: str, verb: str, resource: str) -> bool:
+    kind, _, part = resource.partition("/")
+    asked = ("auth", "can-i", verb, kind, "-n", "team", f"--as={user}")
+    return kubectl.run(*asked, *(["--subresource", part] if part else [])).stdout.strip() == "yes"
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -102,6 +165,7 @@ def test_values_reach_the_deployments(helm: Helm) -> None:
         ("operator.replicas=0", "/operator/replicas"),
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("scheduler.args={verbose}", "does not match pattern '^--'"),
+        ("metrics.serviceMonitor.interval=often", "/metrics/serviceMonitor/interval"),
         ("schedulr.enabled=false", "'schedulr' not allowed"),
     ],
 )
