@@ -17,12 +17,14 @@ import msgspec
 from swell.api.core import Node
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
+from swell.scheduler import eviction_units
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.domains import Domains
 from swell.scheduler.live import binder, loop
 from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.eviction_records import EvictionCause
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.task_counts import TaskCounts
 from swell.scheduler.model.tasks import Task, TaskStatus
@@ -157,7 +159,17 @@ def kinless(scheduler: Scheduler) -> None:
     scheduler.loop.cycle = cycle_blindly  # type: ignore[method-assign]
 
 
+def binds_before_marks(scheduler: Scheduler) -> None:
+    """Binds a gang to the quota of others before it is on record that they leave."""
+
+    def at_once(job: JobInfo) -> bool:
+        return False
+
+    scheduler.victims.must_wait = at_once  # type: ignore[method-assign]
+
+
 PLANTED_IN_A_TREE: Mapping[str, Flaw] = {
+    "scheduler binds before victims are marked": binds_before_marks,
     "scheduler counts victims outside the common ancestor": kinless,
 }
 
@@ -195,7 +207,24 @@ def trusts_binds_under_way(scheduler: Scheduler) -> None:
     scheduler.loop.cycle = cycle_trusting  # type: ignore[method-assign]
 
 
+def tears_gangs(scheduler: Scheduler) -> None:
+    """Takes a pod more than a gang can lose for surplus."""
+    cycle = scheduler.loop.cycle
+
+    class TooGenerous(eviction_units._Surplus):
+        def __init__(self, job: JobInfo) -> None:
+            super().__init__(job)
+            self._total += 1
+
+    def cycle_tearing() -> None:
+        with patch.object(eviction_units, "_Surplus", TooGenerous):
+            cycle()
+
+    scheduler.loop.cycle = cycle_tearing  # type: ignore[method-assign]
+
+
 PLANTED_IN_DOMAINS: Mapping[str, Flaw] = {
+    "scheduler tears gangs": tears_gangs,
     "scheduler forgets where a gang is": forgets_domains,
     "scheduler ignores topologies": careless,
     "scheduler counts binds under way as surplus": trusts_binds_under_way,

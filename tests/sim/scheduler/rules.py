@@ -13,12 +13,9 @@ from swell.api.kinds import HYPER_NODES, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
-from swell.api.scheduling import LOSS_ANNOTATION, PodGroup
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
-from swell.scheduler.live.eviction_records import RELEASED
-from swell.scheduler.model.resources import CPU
-from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.model.tasks import Task
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from swell.sim.actors.pod_lifecycle import bound_by
 from swell.sim.faults.plan import Fault, FaultKind
@@ -27,10 +24,9 @@ from swell.sim.observation import all_of, one_of, pod_states, pods_in, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import jobs_in
 from tests.sim.scheduler.domain_rules import DomainsKept
+from tests.sim.scheduler.eviction_rules import VictimsMarked
 from tests.sim.scheduler.observation import (
     BINDING,
-    DELETION,
-    SCHEDULER,
     Sent,
     cpu_of,
     cpus_of,
@@ -40,17 +36,14 @@ from tests.sim.scheduler.observation import (
     is_live,
     is_ready,
     is_surplus,
-    key_of,
     mark_of,
     members,
     nodes_in,
     pod_key,
-    priority_of,
     scheduler_of,
 )
 from tests.sim.undecodable import UNDECODABLE
 
-HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 BIND_WINDOW_S = 30.0
 SLACK_S = 20.0  # to see, to decide and to write
 # How long what befell a scheduler, or kept things from it, may go on at the most.
@@ -75,9 +68,6 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         SamePlacement(world),
         DomainsKept(world),
     ]
-
-
-REFUSED_S = 30.0  # from a refused record to the last deletion without it
 
 
 @dataclass
@@ -242,107 +232,6 @@ class BoundOnce:
             return
         if sent.uid != after.metadata.uid:
             yield f"{commit.key} was bound for an earlier pod of its name"
-
-
-@dataclass
-class VictimsMarked:
-    """G6: a victim is marked first, is of lower priority where the queue is the same, and
-    leaves with its whole gang, or as surplus of it."""
-
-    world: SimulatedWorld
-    name: str = "G6 victims"
-    _sent: set[Uid] = field(default_factory=set)
-    # The versions at which pods were created and records written: clocks jump, versions do not.
-    _created: dict[Uid, int] = field(default_factory=dict)
-    _recorded: dict[Uid, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.world.network.on_call.append(self._on_call)
-
-    def on_commit(self, commit: Commit) -> Iterator[str]:
-        self._note_record(commit)
-        before, after = pod_states(commit)
-        if before is None and after is not None:
-            self._created[after.metadata.uid] = commit.version
-        if before is None or not commit.actor.startswith(SCHEDULER):
-            return
-        if before.metadata.deletion_timestamp:
-            return
-        if after is not None and not after.metadata.deletion_timestamp:
-            yield from self._judge_mark(commit, before, after)
-            return
-        if not mark_of(before):
-            yield f"{commit.key} deleted, and nothing was on record"
-        group = group_at(self.world, group_key(before))
-        # A group that was made anew since then has no part in it.
-        if group is not None and _is_older(group, before) and not self._may_be_refused():
-            created = self._created.get(before.metadata.uid, 0)
-            if self._recorded.get(group.metadata.uid, -1) < created:
-                yield f"{commit.key} deleted, and its group does not say why"
-
-    def _may_be_refused(self) -> bool:
-        """Whether the server has refused records of late: then evictions go on without them."""
-        until_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
-        return until_s > self.world.clock.monotonic() - REFUSED_S
-
-    def _note_record(self, commit: Commit) -> None:
-        old, new = states(commit, POD_GROUPS)
-        said = old.metadata.annotations.get(LOSS_ANNOTATION, "") if old is not None else ""
-        if new is not None and new.metadata.annotations.get(LOSS_ANNOTATION, "") != said:
-            self._recorded[new.metadata.uid] = commit.version
-
-    def _judge_mark(self, commit: Commit, before: Pod, after: Pod) -> Iterator[str]:
-        mark = mark_of(after)
-        if mark_of(before) or " for " not in mark:
-            return
-        winner = mark.partition(" for ")[2].split()[0]
-        preemptor, victim = group_at(self.world, winner), group_key(before)
-        group = group_at(self.world, victim)
-        if preemptor is not None:
-            yield from self._judge_quota(commit, mark, preemptor)
-        if preemptor is None or group is None or preemptor.spec.queue != group.spec.queue:
-            return
-        if priority_of(self.world, preemptor) <= priority_of(self.world, group):
-            yield f"{commit.key} has to go {mark}, which is no more important"
-
-    def _judge_quota(self, commit: Commit, mark: str, preemptor: PodGroup) -> Iterator[str]:
-        """The preemptor must fit below the limit of every queue above it, with these victims gone.
-
-        What was reserved for it is in the scheduler's sums already, and the victims no longer are.
-        """
-        scheduler = scheduler_of(self.world, commit.actor)
-        queues = scheduler.cache.snapshot.queues if scheduler else {}
-        own = queues.get(preemptor.spec.queue)
-        for level in own.lineage[1:] if own else ():
-            if level.subtree[CPU] > level.capability[CPU]:
-                held, limit = level.subtree[CPU] / 1000, level.capability[CPU] / 1000
-                yield f"{commit.key} has to go {mark}: {level.name} has {held:g} of {limit:g} cpus"
-
-    def _on_call(self, actor: str, site: str) -> None:
-        """Checked when it is sent: that others of the gang have gone may not be known yet."""
-        scheduler = scheduler_of(self.world, actor)
-        if scheduler is None or not site.startswith(f"{actor} {DELETION} "):
-            return
-        pod = scheduler.informers.pods.get(pod_key(site))
-        # A gang whose binding failed goes as its bindings become known, one or more at a time.
-        if pod is None or mark_of(pod).startswith(RELEASED) or is_surplus(self.world, pod):
-            return
-        # A deletion that was sent is sent until it is done, whatever befalls the others meanwhile:
-        # its outcome may be unknown, and the room is promised.
-        if pod.metadata.uid in self._sent:
-            return
-        self._sent.add(pod.metadata.uid)
-        group = scheduler.informers.groups.get(key_of(group_key(pod)))
-        job = scheduler.cache.snapshot.jobs.get(group_key(pod))
-        if group is None or job is None or job.counts.ready >= group.spec.min_member:
-            return
-        live = [task.key for task in job.tasks.values() if task.status in HOLDING]
-        if live:
-            self.world.checker.report(self.name, f"of {job.key} only {', '.join(live)} would stay")
-
-
-def _is_older(group: PodGroup, pod: Pod) -> bool:
-    return (group.metadata.creation_timestamp or "") <= (pod.metadata.creation_timestamp or "")
 
 
 @dataclass

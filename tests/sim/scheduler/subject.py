@@ -16,6 +16,7 @@ from swell.sim.process import Main, Ports
 from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.subject import run_operator
 from tests.sim.scheduler.disturbances import FRAGILE, make_fragile, scheduler_disturbances
+from tests.sim.scheduler.eviction_rules import DECIDED, DecidedEvictions
 from tests.sim.scheduler.liveness import end_state, liveness
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
@@ -101,6 +102,7 @@ async def run_scheduler(
     scheduler = Scheduler(cluster, settings, clock=ports.clock, random=ports.random)
     if flaw is not None:
         flaw(scheduler)
+    ports.exposed[DECIDED] = DecidedEvictions(scheduler)
     ports.exposed[FRAGILE] = make_fragile(scheduler)
     ports.exposed[SCHEDULER] = scheduler
     ports.exposed.update({str(one.resource): one for one in scheduler.informers.every})

@@ -13,6 +13,7 @@ In reading order, which is the way the data takes:
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.
 - `binder`: binds pods to nodes.
 - `eviction_records`: why pods are evicted, and the record of it on their group.
+- `unrecorded_victims`: bindings that wait until their victims are on record.
 - `saving`: how long a victim may take to save before it goes.
 - `evictor`: marks pods as disrupted, then deletes them.
 - `shrinker`: lowers the targets of elastic roles, so that other groups get room.

@@ -1,7 +1,8 @@
 """Binds pods to the nodes that a cycle chose: concurrently, gang by gang, each by its UID.
 
 The snapshot counts the room as taken from the decision on. The first binding of a gang is sent only
-if the whole gang can still be bound. After a failed binding, or one without an answer, nothing
+if the whole gang can still be bound, and once the victims are on record whose quota it counts on
+(`unrecorded_victims`). After a failed binding, or one without an answer, nothing
 happens to the pod until it has been read from the server. The states of one binding:
 
     waiting --------> sent --------> bound
@@ -36,6 +37,7 @@ from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.cache import READ_FAILURES, WRITE_FAILURES, SchedulerCache
+from swell.scheduler.live.unrecorded_victims import UnrecordedVictims, is_over_limit
 from swell.scheduler.model.resources import TOLERANCE
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
@@ -81,6 +83,7 @@ class _BindBatch:
     binds: deque[Bind]
     is_whole: bool  # with these the gang had its minimum when it was decided
     is_begun: bool = False
+    has_waited: bool = False  # for victims to be on record
 
 
 class Binder:
@@ -92,6 +95,7 @@ class Binder:
         cache: SchedulerCache,
         windows: BindWindows,
         events: EventSink,
+        victims: UnrecordedVictims,
         *,
         workers: int,
         clock: Clock,
@@ -102,6 +106,7 @@ class Binder:
         self._cache = cache
         self._windows = windows
         self._events = events
+        self._victims = victims
         self._n_workers = workers
         self._clock = clock
         self._random = random
@@ -118,6 +123,7 @@ class Binder:
         self._failures: OrderedDict[Uid, int] = OrderedDict()
         self._stopping = False
         cache.on_rebuilt(self._wake_all)
+        victims.on_recorded.append(self._wake_all)
 
     # --- queueing
 
@@ -185,19 +191,30 @@ class Binder:
         """Returns the next binding that can still be sent, and forgets those that cannot."""
         # Nothing is sent while the snapshot is being mended: room cannot be checked then.
         while self._batches and self._cache.is_filled:
-            batch = self._batches[0]
+            batch = self._first_batch()
+            if batch is None:
+                return None
             if not batch.is_begun and not self._begin(batch):
                 self._drop(batch)
                 continue
             bind = batch.binds.popleft()
             if not batch.binds:
-                self._batches.popleft()
+                self._batches.remove(batch)
             task = self._assumed_task(bind)
             if task is None:
                 continue
             if still_takes(self._cache.snapshot, task):
                 return bind
             self._cache.forget(task)
+        return None
+
+    def _first_batch(self) -> _BindBatch | None:
+        """Returns the first batch that waits for no victims to be on record."""
+        for batch in self._batches:
+            job = None if batch.is_begun else self._cache.snapshot.jobs.get(batch.job)
+            if job is None or not self._victims.must_wait(job):
+                return batch
+            batch.has_waited = True
         return None
 
     def _begin(self, batch: _BindBatch) -> bool:
@@ -211,6 +228,9 @@ class Binder:
         if batch.is_whole and job.counts.ready < job.min_member:
             return False
         if not all(task.job is job and still_takes(snapshot, task) for task in tasks):
+            return False
+        # Its victims stay after all: the write that was to record them has been refused.
+        if batch.has_waited and is_over_limit(job):
             return False
         batch.is_begun = True
         # Before the first binding is sent: the window must cover all of them.

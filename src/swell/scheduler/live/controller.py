@@ -40,6 +40,7 @@ from swell.scheduler.live.rivals import warn_of_rival
 from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
 from swell.scheduler.live.shrinker import Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
+from swell.scheduler.live.unrecorded_victims import UnrecordedVictims
 from swell.scheduler.model.domain_tree import DomainTree
 from swell.scheduler.model.resources import amount_texts
 
@@ -79,25 +80,27 @@ class Scheduler:
         self.cache = SchedulerCache(self.informers, settings, dirty, metrics)
         _report_malformed(self.informers, events)
         self.windows = BindWindows(settings.bind_window_s)
+        self.victims = UnrecordedVictims(self.cache)
+        ports = (cluster, self.cache)
         self.binder = Binder(
-            cluster,
-            self.cache,
+            *ports,
             self.windows,
             pod_events,
+            self.victims,
             workers=settings.bind_workers,
             clock=clock,
             random=random,
             meter=meter,
         )
         self.evictor = Evictor(
-            cluster,
-            self.cache,
+            *ports,
             events,
+            self.victims,
             clock=clock,
             random=random,
             save_s_max=settings.save_seconds_max,
         )
-        self.shrinker = Shrinker(cluster, self.cache, events, clock=clock, random=random)
+        self.shrinker = Shrinker(*ports, events, self.victims, clock=clock, random=random)
         self.updater = StatusUpdater(
             cluster,
             self.cache,

@@ -44,6 +44,7 @@ from swell.scheduler.live.eviction_records import (
     groups_of,
 )
 from swell.scheduler.live.saving import patience_s, save_seconds
+from swell.scheduler.live.unrecorded_victims import UnrecordedVictims
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -83,6 +84,7 @@ class Evictor:
         cluster: Cluster,
         cache: SchedulerCache,
         events: EventSink,
+        victims: UnrecordedVictims,
         *,
         clock: Clock,
         random: Random,
@@ -92,6 +94,7 @@ class Evictor:
         self._save_s_max = save_s_max
         self._cache = cache
         self._events = events
+        self._victims = victims
         self._clock = clock
         self._records = EvictionRecords(cluster, cache, clock)
         self._queue = WorkQueue[Uid](clock=clock, random=random)
@@ -109,6 +112,7 @@ class Evictor:
         batch = _EvictionBatch({}, {}, groups=dict(groups))
         for tasks, why in parts:
             new = [task for task in tasks if task.pod.metadata.uid not in self._batches]
+            self._victims.add(batch, new)
             for task in new:
                 batch.pods[task.pod.metadata.uid] = task.pod.metadata.key
                 batch.why[task.pod.metadata.uid] = why
@@ -171,6 +175,7 @@ class Evictor:
     def _note_marked(self, batch: _EvictionBatch, uid: Uid) -> None:
         """Queue the whole batch for deletion when its last pod is marked."""
         if batch.unmarked.pop(uid, None) is not None and not batch.unmarked:
+            self._victims.discard(batch)
             for other in batch.pods:
                 if other in self._batches and other != uid:
                     self._queue.add(other)

@@ -7,7 +7,7 @@ read again after a conflict. The plan of the cycle says which role shrinks to wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -30,6 +30,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
 from swell.scheduler.live.nominations import grace_s
+from swell.scheduler.live.unrecorded_victims import UnrecordedVictims
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -64,12 +65,14 @@ class Shrinker:
         cluster: Cluster,
         cache: SchedulerCache,
         events: EventSink,
+        victims: UnrecordedVictims,
         *,
         clock: Clock,
         random: Random,
     ) -> None:
         jobs = cache.informers.jobs
         self._cache = cache
+        self._victims = victims
         self._clock = clock
         self._executor = Executor(cluster, informers=[jobs], events=events)
         self._queue = WorkQueue[Key](clock=clock, random=random)
@@ -89,7 +92,15 @@ class Shrinker:
         self._cache.assume_shrunk(
             job, {role: shrink.target for role, shrink in pending.roles.items()}
         )
+        self._victims.add(key, self._beyond(key, pending.roles))
         self._queue.add(key)
+
+    def _beyond(self, key: Key, roles: Mapping[str, Shrink]) -> Iterator[Task]:
+        """Yields the pods of a training job at or above the targets of these roles."""
+        for task in self._cache.snapshot.members(str(key)):
+            role = task.elastic.role if task.elastic else ""
+            if role in roles and task.index >= roles[role].target:
+                yield task
 
     def expect_to_leave(self, tasks: list[Task], preemptor: str) -> None:
         """Expect the operator to delete these pods within their grace period."""
@@ -154,6 +165,8 @@ class Shrinker:
         """Drop the pending shrink: it is written, or it cannot be. The job's own targets count."""
         self._pending.pop(key, None)
         self._cache.forget_shrunk(key)
+        # After that: where the write was refused, the victims count again.
+        self._victims.discard(key)
 
 
 def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> Plan:

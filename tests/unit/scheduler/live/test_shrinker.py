@@ -50,7 +50,7 @@ def test_target_that_is_low_enough_is_left_alone() -> None:
     assert not plan_shrink(job, {"other": Shrink(2, "ns/high")}, 0.0).actions
 
 
-async def elastic_job(stage: Stage) -> None:
+async def elastic_job(stage: Stage, **group: object) -> None:
     """A running job of four on one node, of which two may leave; a more important gang comes."""
     await stage.nodes(1)
     await stage.priority("high", 10)
@@ -61,7 +61,7 @@ async def elastic_job(stage: Stage) -> None:
     await stage.user.patch(AI_TRAINING_JOBS.untyped().status, Key(NAMESPACE, "e"), change)
     stage.start()
     await stage.sleep(2)
-    await stage.group("e", 2)
+    await stage.group("e", 2, **group)
     for index in range(4):
         await stage.pod(f"e-worker-{index}", "e")
         labels = {

@@ -1,0 +1,164 @@
+"""Safety rules about evictions: victims are marked first, and leave whole or as surplus.
+
+Which pods may leave is judged when it is decided. Its pods may be lost to others before the marks
+are written, and after; the room is promised by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from swell.api.kinds import POD_GROUPS
+from swell.api.meta import Key, Uid
+from swell.api.pod import Pod
+from swell.api.scheduling import LOSS_ANNOTATION, PodGroup
+from swell.cluster.embedded.storage import Commit
+from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.eviction_records import RELEASED, EvictionCause
+from swell.scheduler.live.evictor import NO_GROUPS
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.resources import CPU
+from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.sim.observation import pod_states, states
+from swell.sim.world import SimulatedWorld
+from tests.sim.scheduler.observation import (
+    SCHEDULER,
+    group_at,
+    group_key,
+    mark_of,
+    priority_of,
+    scheduler_of,
+)
+
+HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+CONFIRMED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
+REFUSED_S = 30.0  # from a refused record to the last deletion without it
+DECIDED = "decided evictions"
+
+
+class DecidedEvictions:
+    """Judges evictions as they are decided, and keeps what is wrong with them."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._wrong: list[str] = []
+        evict = scheduler.evictor.evict
+
+        def judge_and_evict(
+            parts: Iterable[tuple[Sequence[Task], EvictionCause]],
+            groups: Mapping[Key, Uid] = NO_GROUPS,
+        ) -> None:
+            decided = list(parts)
+            for tasks, why in decided:
+                self._judge(tasks, why)
+            evict(decided, groups)
+
+        scheduler.evictor.evict = judge_and_evict  # type: ignore[method-assign]
+
+    def take(self) -> list[str]:
+        taken, self._wrong = self._wrong, []
+        return taken
+
+    def _judge(self, tasks: Sequence[Task], why: EvictionCause) -> None:
+        # A gang whose binding failed goes as its bindings become known, one or more at a time.
+        if why.reason == RELEASED:
+            return
+        # Of an elastic role the last pods leave, which its job has no place for any more.
+        jobs: dict[str, JobInfo] = {
+            task.job.key: task.job
+            for task in tasks
+            if task.job and not (task.elastic and task.index >= task.elastic.target)
+        }
+        for job in jobs.values():
+            # Those whose binding is under way may yet be lost.
+            if job.counts.of(CONFIRMED) >= job.min_member:
+                continue
+            stay = [task.key for task in job.tasks.values() if task.status in HOLDING]
+            if stay:
+                self._wrong.append(f"of {job.key} only {', '.join(stay)} would stay")
+
+
+@dataclass
+class VictimsMarked:
+    """G6: a victim is marked first, is of lower priority where the queue is the same, and
+    leaves with its whole gang, or as surplus of it."""
+
+    world: SimulatedWorld
+    name: str = "G6 victims"
+    # The versions at which pods were created and records written: clocks jump, versions do not.
+    _created: dict[Uid, int] = field(default_factory=dict)
+    _recorded: dict[Uid, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.network.on_call.append(self._on_call)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        self._note_record(commit)
+        before, after = pod_states(commit)
+        if before is None and after is not None:
+            self._created[after.metadata.uid] = commit.version
+        if before is None or not commit.actor.startswith(SCHEDULER):
+            return
+        if before.metadata.deletion_timestamp:
+            return
+        if after is not None and not after.metadata.deletion_timestamp:
+            yield from self._judge_mark(commit, before, after)
+            return
+        if not mark_of(before):
+            yield f"{commit.key} deleted, and nothing was on record"
+        group = group_at(self.world, group_key(before))
+        # A group that was made anew since then has no part in it.
+        if group is not None and _is_older(group, before) and not self._may_be_refused():
+            created = self._created.get(before.metadata.uid, 0)
+            if self._recorded.get(group.metadata.uid, -1) < created:
+                yield f"{commit.key} deleted, and its group does not say why"
+
+    def _may_be_refused(self) -> bool:
+        """Whether the server has refused records of late: then evictions go on without them."""
+        until_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
+        return until_s > self.world.clock.monotonic() - REFUSED_S
+
+    def _note_record(self, commit: Commit) -> None:
+        old, new = states(commit, POD_GROUPS)
+        said = old.metadata.annotations.get(LOSS_ANNOTATION, "") if old is not None else ""
+        if new is not None and new.metadata.annotations.get(LOSS_ANNOTATION, "") != said:
+            self._recorded[new.metadata.uid] = commit.version
+
+    def _judge_mark(self, commit: Commit, before: Pod, after: Pod) -> Iterator[str]:
+        mark = mark_of(after)
+        if mark_of(before) or " for " not in mark:
+            return
+        winner = mark.partition(" for ")[2].split()[0]
+        preemptor, victim = group_at(self.world, winner), group_key(before)
+        group = group_at(self.world, victim)
+        if preemptor is not None:
+            yield from self._judge_quota(commit, mark, preemptor)
+        if preemptor is None or group is None or preemptor.spec.queue != group.spec.queue:
+            return
+        if priority_of(self.world, preemptor) <= priority_of(self.world, group):
+            yield f"{commit.key} has to go {mark}, which is no more important"
+
+    def _judge_quota(self, commit: Commit, mark: str, preemptor: PodGroup) -> Iterator[str]:
+        """The preemptor must fit below the limit of every queue above it, with these victims gone.
+
+        What was reserved for it is in the scheduler's sums already, and the victims no longer are.
+        """
+        scheduler = scheduler_of(self.world, commit.actor)
+        queues = scheduler.cache.snapshot.queues if scheduler else {}
+        own = queues.get(preemptor.spec.queue)
+        for level in own.lineage[1:] if own else ():
+            if level.subtree[CPU] > level.capability[CPU]:
+                held, limit = level.subtree[CPU] / 1000, level.capability[CPU] / 1000
+                yield f"{commit.key} has to go {mark}: {level.name} has {held:g} of {limit:g} cpus"
+
+    def _on_call(self, actor: str, site: str) -> None:
+        """Reports what was wrong with the evictions decided since the last call."""
+        del site
+        process = next((one for one in self.world.processes if one.name == actor), None)
+        decided = process.exposed.get(DECIDED) if process is not None else None
+        for text in decided.take() if isinstance(decided, DecidedEvictions) else ():
+            self.world.checker.report(self.name, text)
+
+
+def _is_older(group: PodGroup, pod: Pod) -> bool:
+    return (group.metadata.creation_timestamp or "") <= (pod.metadata.creation_timestamp or "")
