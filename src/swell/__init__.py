@@ -25,8 +25,6 @@ Programs say `import swell`, and find `connect`, `submit`, `sweep` and `watch`. 
 loaded when they are first used, so that the import costs nothing; `__init__.pyi` has their types.
 """
 
-from importlib import import_module as _import_module
-
 __version__ = "0.1.0"
 # The module and the name that each public name stands for; a module alone stands for itself.
 _PLACES = {
@@ -68,8 +66,10 @@ def __getattr__(name: str) -> object:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'swell' has no attribute {name!r}")
+    from importlib import import_module
+
     module, _, attribute = place.partition(":")
-    found = _import_module(module)
+    found = import_module(module)
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value
     return value

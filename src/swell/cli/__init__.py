@@ -5,7 +5,9 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 `CommandError` when it cannot: one sentence, one hint, an exit code.
 
 - `main`: the entry; the table of commands, and how a command line ends.
-- `command_line`: the arguments as written, exit codes and `CommandError`.
+- `quick`: the plain forms of `get`, with nothing loaded but the standard library.
+- `command_line`: exit codes, notes on stderr and `CommandError`.
+- `invocation`: the arguments as written.
 - `booleans`: boolean flags that are given a value.
 - `options`: options that commands share, and dataclasses of options as parameters.
 - `choice`: which cluster a command talks to.

@@ -1,4 +1,4 @@
-"""The command line as it was written, and how a command ends when it cannot do what was asked.
+"""How a command reports, and how it ends when it cannot do what was asked.
 
 Imported by every command and by the overview: nothing slow to load belongs here.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 END_OF_OPTIONS = "--"
 # Exit codes that shells and other programs know: a wrong command line, and an end by Ctrl-C.
@@ -44,23 +43,3 @@ def note(text: str) -> None:
     """Write a line about what is being done to stderr, unless the user wants none of it."""
     if not is_quiet():
         sys.stderr.write(f"{text}\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """A command line, the command's name first.
-
-    `arguments` are those before a lone `--`; `command` holds what follows it, None without one.
-    """
-
-    arguments: tuple[str, ...]
-    command: tuple[str, ...] | None = None
-
-
-def split(arguments: Sequence[str]) -> Invocation:
-    """Cut a command line at its first lone `--`, which typer would drop."""
-    written = tuple(arguments)
-    if END_OF_OPTIONS not in written:
-        return Invocation(written)
-    at = written.index(END_OF_OPTIONS)
-    return Invocation(written[:at], written[at + 1 :])

@@ -1,32 +1,30 @@
 """The `swell` command: finds the subcommand, loads it and nothing else, and ends cleanly.
 
 A subcommand is one line in COMMANDS. Its module is imported only when it is asked for, so that
-`swell --help` and quick commands stay quick.
+`swell --help` and quick commands stay quick; this file imports nothing that they can do without.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
 
 from swell.cli.command_line import (
     END_OF_OPTIONS,
     INTERRUPTED,
     USAGE,
     CommandError,
-    Invocation,
     Quietness,
-    split,
 )
 
+TYPE_CHECKING = False  # that of `typing` is slow to load
 if TYPE_CHECKING:
-    from typing import TextIO
+    from collections.abc import Sequence
+    from typing import Any, TextIO
 
     import typer
+
+    from swell.cli.invocation import Invocation
 
 # Name, module and attribute, and the overview's text. A typer.Typer is a group of commands.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -120,6 +118,12 @@ def run(arguments: Sequence[str]) -> int:
             from swell.cli.completing import print_candidates
 
             return print_candidates(arguments[1:])
+        if arguments[0] == "get":
+            from swell.cli.quick import try_get
+
+            code = try_get(arguments[1:], os.environ)
+            if code is not None:
+                return code
         return _run_command(arguments)
     except CommandError as error:
         return _refuse(error)
@@ -162,23 +166,27 @@ def _refuse(error: CommandError) -> int:
 def _run_command(arguments: Sequence[str]) -> int:
     name = arguments[0]
     if name not in _MODULES:
+        import difflib
+
         # A typing error is the usual cause.
         near = difflib.get_close_matches(name, _MODULES, 1)
         hint = f"did you mean: swell {near[0]}" if near else "see: swell --help"
         raise CommandError(f"there is no command {name!r}", hint, USAGE)
+    from importlib import import_module
+
     module, _, attribute = _MODULES[name].partition(":")
     if name in _READS_ARGUMENTS:
         code: int = getattr(import_module(module), attribute)(list(arguments[1:]))
         return code
-    # Not at the top: it is slow to load, and the overview does not need it.
     import typer
 
-    invocation = split(arguments) if name in _TAKES_COMMAND else Invocation(tuple(arguments))
     from swell.cli.booleans import with_plain_flags
+    from swell.cli.invocation import Invocation, split
 
+    invocation = split(arguments) if name in _TAKES_COMMAND else Invocation(tuple(arguments))
     parser = parser_of(name)
     # The base of all complaints about a command line, which typer does not export by its name.
-    usage_error = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
+    usage_error: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
     try:
         ended = parser(
             with_plain_flags(parser, invocation.arguments),
@@ -196,6 +204,8 @@ def _run_command(arguments: Sequence[str]) -> int:
 
 def parser_of(name: str) -> Any:
     """Return the parser of a command line that begins with this command."""
+    from importlib import import_module
+
     import typer
 
     module, _, attribute = _MODULES[name].partition(":")

@@ -1,6 +1,7 @@
 """Writes answers to stdout: aligned tables, JSON, YAML, or `kind/name`.
 
-Tables are plain text without colour, so that a pipe reads what a terminal shows.
+Tables are plain text without colour, so that a pipe reads what a terminal shows. The quickest
+commands print tables and load nothing else, so other formats import what they need themselves.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from swell.api.meta import Body
+TYPE_CHECKING = False  # that of `typing` is slow to load
+if TYPE_CHECKING:
+    from swell.api.meta import Body
 
 _GAP = 3  # spaces between columns, as kubectl has them
 
@@ -46,6 +47,28 @@ def table_rows(table: Body, *, wide: bool, with_namespace: bool) -> list[list[st
     return rows
 
 
+def shown_rows(
+    table: Body, *, wide: bool, with_namespace: bool, with_labels: bool = False, kind: str = ""
+) -> list[list[str]]:
+    """Return heading and rows of a server's Table, as `get` shows it.
+
+    With `kind` the first cell is written kind/name; labels are a column of their own.
+    """
+    rows = list(table.get("rows") or ())
+    if kind:
+        rows = [{**row, "cells": [f"{kind}/{row['cells'][0]}", *row["cells"][1:]]} for row in rows]
+    shown = table_rows({**table, "rows": rows}, wide=wide, with_namespace=with_namespace)
+    if with_labels:
+        labels = [_labels(row.get("object") or {}) for row in rows]
+        shown = [[*row, cell] for row, cell in zip(shown, ["LABELS", *labels], strict=True)]
+    return shown
+
+
+def _labels(body: Body) -> str:
+    pairs = (body.get("metadata") or {}).get("labels") or {}
+    return ",".join(f"{name}={value}" for name, value in sorted(pairs.items())) or "<none>"
+
+
 def indented(text: str) -> str:
     """Return a text whose lines begin with two blanks."""
     return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
@@ -72,6 +95,8 @@ def kind_and_name(body: Body) -> str:
 
 def to_json(value: object) -> str:
     """Return JSON, indented for people, with a line end."""
+    import msgspec
+
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 

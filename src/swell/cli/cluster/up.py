@@ -11,13 +11,14 @@ import typer
 
 from swell.cli.choice import state_folder
 from swell.cli.cluster.choosing import remember_embedded
-from swell.cli.command_line import CommandError, Invocation, note
+from swell.cli.command_line import CommandError, note
 from swell.cli.controllers.standalone import (
     NOT_ISOLATED,
     NewCluster,
     NodeOptions,
     ServerOptions,
 )
+from swell.cli.invocation import Invocation
 from swell.cli.options import option_groups
 from swell.cluster.home import KUBECONFIG, SERVER, LockHolder, lock_holder
 

@@ -49,7 +49,7 @@ from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError
 
 if TYPE_CHECKING:
-    from swell.cli.command_line import Invocation
+    from swell.cli.invocation import Invocation
 
 # 124 is also what timeout(1) ends with; 75 is EX_TEMPFAIL of sysexits: try again later.
 EXIT_CODES = {

@@ -1,4 +1,7 @@
-"""The command `swell get`: objects of any kind, as tables of the server or in another format."""
+"""The command `swell get`: objects of any kind, as tables of the server or in another format.
+
+`quick` answers its plainest forms before this file is loaded.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from swell.cli.objects.formats import (
     sort_key,
 )
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.output import aligned, table_rows
+from swell.cli.output import aligned, shown_rows
 from swell.cli.sweep_names import sweep_names
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
@@ -150,23 +153,13 @@ def rows_of(table: Body, wanted: WantedObjects, view: TableView) -> list[list[st
         rows.sort(key=lambda row: sort_key(view.sort_by, row["object"]))
     elif is_of_events(wanted.resource) and not wanted.names:
         rows.sort(key=lambda row: event_order(row["object"]))
-    if view.has_kinds:
-        kind = wanted.resource.kind.lower()
-        rows = [{**row, "cells": [f"{kind}/{row['cells'][0]}", *row["cells"][1:]]} for row in rows]
-    shown = table_rows(
+    return shown_rows(
         {**table, "rows": rows},
         wide=view.choice.format is ObjectFormat.WIDE,
         with_namespace=view.has_namespaces and wanted.resource.namespaced,
+        with_labels=view.has_labels,
+        kind=wanted.resource.kind.lower() if view.has_kinds else "",
     )
-    if view.has_labels:
-        labels = [_labels(row.get("object") or {}) for row in rows]
-        shown = [[*row, cell] for row, cell in zip(shown, ["LABELS", *labels], strict=True)]
-    return shown
-
-
-def _labels(body: Body) -> str:
-    pairs = (body.get("metadata") or {}).get("labels") or {}
-    return ",".join(f"{name}={value}" for name, value in sorted(pairs.items())) or "<none>"
 
 
 def _table_calls(wanted: WantedObjects, view: TableView) -> list[calls.KubeCall[bytes]]:

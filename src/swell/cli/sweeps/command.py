@@ -37,7 +37,7 @@ from swell.cli.sweeps.rows import SweepRow, array_rows, file_lines, grid_rows
 from swell.cli.sweeps.submitting import create_jobs, refuse_known_sweep
 
 if TYPE_CHECKING:
-    from swell.cli.command_line import Invocation
+    from swell.cli.invocation import Invocation
 
 STDIN = "-"
 Parameters = Annotated[

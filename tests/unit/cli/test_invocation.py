@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.cli.command_line import Invocation, split
+from swell.cli.invocation import Invocation, split
 
 
 @pytest.mark.parametrize(
