@@ -22,7 +22,7 @@ from swell.cli.jobs import follow
 from swell.cli.jobs.follow import JobFollower
 from swell.cli.jobs.logs import LogLine
 from swell.cluster.kube import watching
-from swell.cluster.kube.access import Access, ExternalLogin, KubeUser
+from swell.cluster.kube.access import Access, ExecPlugin, KubeUser
 from swell.cluster.kube.oneshot import OneShot
 from tests.unit.cluster.kube.scripted import CUT, Scripted, answer, scripted
 
@@ -184,7 +184,7 @@ def test_token_that_expires_meanwhile_is_renewed(tmp_path: Path) -> None:
     assert sent == ["Bearer t1", "Bearer t1", "Bearer t1", "Bearer t2"]
 
 
-def exec_login(folder: Path) -> ExternalLogin:
+def exec_login(folder: Path) -> ExecPlugin:
     """A user whose exec plugin gives another token every time."""
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
     count, script = folder / "count", folder / "plugin"
@@ -196,12 +196,4 @@ def exec_login(folder: Path) -> ExternalLogin:
         f"print(json.dumps({{**{credential!r}, 'status': {{'token': f't{{n}}'}}}}))\n"
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "http://127.0.0.1"}}],
-        "users": [
-            {"name": "u", "user": {"exec": {**credential, "command": str(script), "args": []}}}
-        ],
-    }
-    return ExternalLogin(config, "c", folder)
+    return ExecPlugin("c", folder, str(script), credential["apiVersion"])

@@ -5,6 +5,7 @@ Both send the same calls by the same policy. In reading order:
 - `access`: the address of a server and the credentials for it, as values.
 - `kubeconfig`: reads them from kubeconfig files or from within a pod.
 - `credentials`: tokens and certificates, and their renewal.
+- `execplugin`: runs a user's exec plugin.
 - `calls`: the request of each verb, and the function that reads its answer.
 - `policy`: limits, request bytes, retries, and what answers mean. Pure.
 - `answers`: reads HTTP/1.1 answers from bytes. Pure.

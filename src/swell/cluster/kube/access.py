@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,20 +14,27 @@ class AccessError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalLogin:
-    """A kubeconfig user whose credentials come from an exec plugin or an auth provider."""
+class ExecPlugin:
+    """A program of a kubeconfig user that prints credentials."""
+
+    context: str
+    folder: Path  # of the kubeconfig
+    command: str
+    api_version: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    cluster: Body | None = None  # what the plugin is told of the cluster, if it asks for it
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLogin:
+    """A kubeconfig user whose credentials come from an auth provider (kubectl has none now)."""
 
     config: Body  # the whole kubeconfig, which the official client's loader asks for
     context: str
     folder: Path
-
-
-@dataclass(frozen=True, slots=True)
-class InCluster:
-    """The service account of the pod that this process runs in."""
-
-    token_file: Path
-    ca_file: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class KubeUser:
     token_file: Path | None = None
     certificate_pem: bytes = b""
     key_pem: bytes = field(default=b"", repr=False)
-    source: ExternalLogin | InCluster | None = None
+    source: ExecPlugin | ProviderLogin | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Supplies the Authorization header and the client certificate, and renews them.
 
-Exec plugins, auth providers and service accounts are left to the official client's loaders.
-These are imported only when needed, because the import takes half a second.
+Auth providers, which kubectl no longer has, are left to the official client: it is an extra, since
+it takes 126 MB, and is imported only when needed, since that takes half a second.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster
+from swell.cluster.kube.access import Access, AccessError, ExecPlugin, ProviderLogin
 
 if TYPE_CHECKING:  # it imports asyncio, which single-call commands do not load
     from swell.runtime.clock import Clock
@@ -40,10 +42,10 @@ class CredentialSource(Protocol):
 def credential_source(access: Access, tls: ssl.SSLContext, clock: Clock) -> CredentialSource:
     """Returns the credentials of an access and loads its certificate into the TLS context."""
     user = access.user
-    if isinstance(user.source, ExternalLogin):
-        return LoginCredentials(user.source, tls, clock)
-    if isinstance(user.source, InCluster):
-        return ServiceAccount(user.source, access.server)
+    if isinstance(user.source, ExecPlugin):
+        return LoginCredentials(partial(_plugin_login, user.source, tls, clock), clock)
+    if isinstance(user.source, ProviderLogin):
+        return LoginCredentials(partial(_provider_login, user.source), clock)
     if user.certificate_pem:
         load_certificate(tls, user.certificate_pem, user.key_pem)
     if user.token_file is not None and not user.token:
@@ -106,6 +108,8 @@ class TokenFile:
                 token = self._path.read_text().strip()
             except OSError as error:
                 raise AccessError(f"{self._path}: {error.strerror}") from error
+            if not token:
+                raise AccessError(f"{self._path}: there is no token in it")
             self._header, self._read_at = f"Bearer {token}", now
         return self._header
 
@@ -113,90 +117,65 @@ class TokenFile:
         self._header = ""
 
 
-class _Configuration(Protocol):
-    """The part of the official client's configuration that is used here."""
+class Login(NamedTuple):
+    """What came of one login: the Authorization header, and for how long it is good."""
 
-    api_key: dict[str, str]
-
-    def refresh_api_key_hook(self, configuration: object) -> None: ...
-
-
-class ServiceAccount:
-    """The pod's service account, through the official loader, which re-reads the token file."""
-
-    def __init__(self, source: InCluster, server: str) -> None:
-        self._source = source
-        self._address = server.removeprefix("https://").rpartition(":")
-        self._configuration: _Configuration | None = None
-
-    async def authorization(self) -> str:
-        if self._configuration is None:
-            self._configuration = self._loaded()
-        self._configuration.refresh_api_key_hook(self._configuration)
-        return _bearer(self._configuration.api_key["BearerToken"])
-
-    def forget(self) -> None:
-        self._configuration = None
-
-    def _loaded(self) -> _Configuration:
-        from kubernetes.aio.client import Configuration
-        from kubernetes.aio.config import ConfigException
-        from kubernetes.aio.config.incluster_config import InClusterConfigLoader
-
-        host, _, port = self._address
-        environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-        loader = InClusterConfigLoader(
-            str(self._source.token_file), str(self._source.ca_file), environ=environment
-        )
-        configuration = Configuration()
-        try:
-            loader.load_and_set(configuration)
-        except ConfigException as error:
-            raise AccessError(f"service account: {error}") from error
-        return cast("_Configuration", configuration)
+    header: str
+    left_s: float
 
 
 class LoginCredentials:
-    """A user entry with an exec plugin or an auth provider, through the official loader."""
+    """Credentials that are fetched by a login, and again before they end."""
 
-    def __init__(self, login: ExternalLogin, tls: ssl.SSLContext, clock: Clock) -> None:
-        self._login = login
-        self._tls = tls
+    def __init__(self, log_in: Callable[[], Awaitable[Login]], clock: Clock) -> None:
+        self._log_in = log_in
         self._clock = clock
         self._header = ""
         self._valid_until = 0.0  # monotonic
 
     async def authorization(self) -> str:
         if self._clock.monotonic() >= self._valid_until:
-            await self._log_in()
+            self._header, left_s = await self._log_in()
+            self._valid_until = self._clock.monotonic() + min(LOGIN_FRESH_S, max(0.0, left_s))
         return self._header
 
     def forget(self) -> None:
         self._valid_until = 0.0
 
-    async def _log_in(self) -> None:
+
+async def _plugin_login(plugin: ExecPlugin, tls: ssl.SSLContext, clock: Clock) -> Login:
+    from swell.cluster.kube.execplugin import ask
+
+    credential = await ask(plugin)
+    if credential.certificate_pem:
+        load_certificate(tls, credential.certificate_pem, credential.key_pem)
+    ends = credential.expires_at
+    left_s = LOGIN_FRESH_S if ends is None else ends - clock.now()
+    return Login(f"Bearer {credential.token}" if credential.token else "", left_s)
+
+
+async def _provider_login(login: ProviderLogin) -> Login:
+    where = f"context {login.context!r}"
+    try:
         from kubernetes.aio.client import Configuration
         from kubernetes.aio.config import ConfigException
         from kubernetes.aio.config.kube_config import KubeConfigLoader
+    except ImportError as error:
+        said = "auth providers are read by another package: pip install 'swell[kube]'"
+        raise AccessError(f"{where}: {said}") from error
 
-        configuration = Configuration()
-        try:
-            loader = KubeConfigLoader(
-                self._login.config,
-                active_context=self._login.context,
-                config_base_path=str(self._login.folder),
-            )
-            await loader.load_and_set(configuration)
-        except (ConfigException, OSError, ValueError) as error:
-            raise AccessError(f"context {self._login.context!r}: {error}") from error
-        self._header = _bearer(configuration.api_key.get("BearerToken", ""))
-        if configuration.cert_file and configuration.key_file:
-            self._tls.load_cert_chain(configuration.cert_file, configuration.key_file)
-        elif not self._header:
-            raise AccessError(f"context {self._login.context!r}: no credentials came of its login")
-        expires = getattr(loader, "exec_plugin_expiry", None)
-        left_s = expires.timestamp() - self._clock.now() if expires else LOGIN_FRESH_S
-        self._valid_until = self._clock.monotonic() + min(LOGIN_FRESH_S, max(0.0, left_s))
+    configuration = Configuration()
+    try:
+        loader = KubeConfigLoader(
+            login.config, active_context=login.context, config_base_path=str(login.folder)
+        )
+        await loader.load_and_set(configuration)
+    except (ConfigException, OSError, ValueError) as error:
+        raise AccessError(f"{where}: {error}") from error
+    header = _bearer(configuration.api_key.get("BearerToken", ""))
+    if not header:
+        raise AccessError(f"{where}: no credentials came of its login")
+    return Login(header, LOGIN_FRESH_S)
 
 
 def _bearer(value: str) -> str:

@@ -1,7 +1,7 @@
 """Reads kubeconfig files into an Access, and finds the service account inside a cluster.
 
 Server, trust, token and client certificate are read here. A user entry with an exec plugin or an
-auth provider is only recognised: `credentials` hands it to the official client's loader.
+auth provider is only checked: `credentials` logs in.
 """
 
 from __future__ import annotations
@@ -17,11 +17,33 @@ import msgspec
 
 from swell.api import codec
 from swell.api.meta import Body
-from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster, KubeUser
+from swell.cluster.kube.access import (
+    Access,
+    AccessError,
+    ExecPlugin,
+    KubeUser,
+    ProviderLogin,
+)
 
 ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_EXTERNAL = ("exec", "auth-provider")
 _LISTS = ("clusters", "users", "contexts")
+
+
+class _PluginVariable(msgspec.Struct):
+    name: str
+    value: str = ""
+
+
+class _PluginEntry(msgspec.Struct, rename="camel"):
+    """The `exec` part of a user."""
+
+    command: str
+    api_version: str
+    args: list[str] | None = None
+    env: list[_PluginVariable] | None = None
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    provide_cluster_info: bool = False
 
 
 def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
@@ -43,13 +65,14 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
     server = _text(cluster, "server").rstrip("/")
     if not is_address(server):
         raise AccessError(f"cluster {cluster_name!r}: server {server!r} is no http(s) address")
+    ca_pem = _material(cluster, "certificate-authority", folder)
     user_folder = origin["users", user_name].parent if user_name else folder
     return Access(
         server=server,
-        user=_user(user, user_folder, ExternalLogin(config, chosen, user_folder)),
+        user=_user(user, (cluster, ca_pem), ProviderLogin(config, chosen, user_folder)),
         context=chosen,
         namespace=_text(entry, "namespace") or "default",
-        ca_pem=_material(cluster, "certificate-authority", folder),
+        ca_pem=ca_pem,
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         tls_server_name=_text(cluster, "tls-server-name"),
     )
@@ -59,22 +82,25 @@ def in_cluster(environment: Mapping[str, str], account_dir: Path = ACCOUNT_DIR) 
     """Returns the access from within a pod; None when this process is in no pod."""
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "")
-    source = InCluster(account_dir / "token", account_dir / "ca.crt")
-    if not (host and port and source.token_file.exists()):
+    token_file = account_dir / "token"
+    if not (host and port and token_file.exists()):
         return None
     namespace_file = account_dir / "namespace"
     namespace = namespace_file.read_text().strip() if namespace_file.exists() else "default"
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        user=KubeUser(source=source),
+        user=KubeUser(token_file=token_file),
         context="in-cluster",
         namespace=namespace,
-        ca_pem=_read(source.ca_file),
+        ca_pem=_read(account_dir / "ca.crt"),
     )
 
 
-def _user(user: Body, folder: Path, login: ExternalLogin) -> KubeUser:
-    if any(user.get(name) for name in _EXTERNAL):
+def _user(user: Body, cluster: tuple[Body, bytes], login: ProviderLogin) -> KubeUser:
+    folder = login.folder
+    if user.get("exec"):
+        return KubeUser(source=_plugin(user["exec"], cluster, login))
+    if user.get("auth-provider"):
         return KubeUser(source=login)
     if user.get("username"):
         raise AccessError(f"context {login.context!r}: name and password are not supported")
@@ -85,6 +111,33 @@ def _user(user: Body, folder: Path, login: ExternalLogin) -> KubeUser:
         certificate_pem=_material(user, "client-certificate", folder),
         key_pem=_material(user, "client-key", folder),
     )
+
+
+def _plugin(entry: object, cluster: tuple[Body, bytes], login: ProviderLogin) -> ExecPlugin:
+    try:
+        plugin = msgspec.convert(entry, _PluginEntry)
+    except msgspec.ValidationError as error:
+        raise AccessError(f"context {login.context!r}: its exec plugin: {error}") from error
+    return ExecPlugin(
+        context=login.context,
+        folder=login.folder,
+        command=plugin.command,
+        api_version=plugin.api_version,
+        arguments=tuple(plugin.args or ()),
+        environment={one.name: one.value for one in plugin.env or ()},
+        interactive_mode=plugin.interactive_mode,
+        install_hint=" ".join(plugin.install_hint.split()),
+        cluster=_told(*cluster) if plugin.provide_cluster_info else None,
+    )
+
+
+def _told(cluster: Body, ca_pem: bytes) -> Body:
+    """A cluster as plugins are told of it: certificates are given, files are not named."""
+    names = ("server", "insecure-skip-tls-verify", "tls-server-name")
+    told = {name: cluster[name] for name in names if cluster.get(name)}
+    if ca_pem:
+        told["certificate-authority-data"] = base64.b64encode(ca_pem).decode()
+    return told
 
 
 def _merged(paths: Sequence[Path]) -> tuple[Body, dict[tuple[str, str], Path]]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import stat
-import sys
 from pathlib import Path
 
 import pytest
 
-from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster, KubeUser
-from swell.cluster.kube.credentials import LoginCredentials, ServiceAccount, TokenFile, client_tls
+from swell.cluster.kube.access import Access, AccessError, ExecPlugin, KubeUser
+from swell.cluster.kube.credentials import TokenFile
 from swell.cluster.kube.kubeconfig import in_cluster, read_kubeconfig
 from swell.runtime.clock import SystemClock
 
@@ -77,11 +75,11 @@ def test_context_choice(config: Path) -> None:
     assert access.user == KubeUser(certificate_pem=b"CERT", key_pem=b"KEY")
 
 
-def test_plugin_is_left_to_the_official_loader(config: Path) -> None:
-    """An exec entry is recognised and nothing of the official client imported for it."""
+def test_plugin_is_read_and_not_run(config: Path) -> None:
+    """Reading a kubeconfig starts no program."""
     access = read_kubeconfig([config], "plugin")
 
-    assert isinstance(access.user.source, ExternalLogin)
+    assert isinstance(access.user.source, ExecPlugin)
 
 
 @pytest.mark.parametrize(
@@ -142,59 +140,21 @@ def test_in_cluster_needs_a_service_account(tmp_path: Path) -> None:
 
 
 def test_service_account_token_is_rotated(tmp_path: Path) -> None:
-    """The pod's token is read through the official loader, and again when it was refused."""
-    for name, text in (("token", "one"), ("ca.crt", "CA"), ("namespace", "team")):
+    """The pod's token is read from its file, and again when it was refused."""
+    for name, text in (("token", "one\n"), ("ca.crt", "CA"), ("namespace", "team")):
         (tmp_path / name).write_text(text)
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
     access = in_cluster(environment, tmp_path)
     assert access is not None
     assert (access.server, access.namespace) == ("https://[fd00::1]:443", "team")
-    assert isinstance(access.user.source, InCluster)
-    identity = ServiceAccount(access.user.source, access.server)
+    assert (access.user.token_file, access.ca_pem) == (tmp_path / "token", b"CA")
+    identity = TokenFile(tmp_path / "token", SystemClock())
 
     assert asyncio.run(identity.authorization()) == "Bearer one"
     (tmp_path / "token").write_text("two")
     identity.forget()
     assert asyncio.run(identity.authorization()) == "Bearer two"
-
-
-def a_plugin(folder: Path, status: object) -> ExternalLogin:
-    """A login whose plugin answers with the given status, and counts its calls."""
-    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
-    script = folder / "plugin"
-    script.write_text(
-        f"#!{sys.executable}\nopen({str(folder / 'calls')!r}, 'a').write('x')\n"
-        f"print({json.dumps({**credential, 'status': status})!r})\n"
-    )
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    config = {
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1"}}],
-        "users": [
-            {"name": "u", "user": {"exec": {**credential, "command": str(script), "args": []}}}
-        ],
-    }
-    return ExternalLogin(config, "c", folder)
-
-
-def test_exec_plugin_is_asked_once_until_forgotten(tmp_path: Path) -> None:
-    """A plugin's token is kept; after a refusal the plugin is asked again."""
-    login = a_plugin(tmp_path, {"token": "t"})
-    tls = client_tls(Access("https://127.0.0.1", KubeUser(source=login)))
-    identity = LoginCredentials(login, tls, SystemClock())
-
-    assert asyncio.run(identity.authorization()) == "Bearer t"
-    assert asyncio.run(identity.authorization()) == "Bearer t"
-    assert (tmp_path / "calls").read_text() == "x"
+    (tmp_path / "token").write_text("\n")
     identity.forget()
-    assert asyncio.run(identity.authorization()) == "Bearer t"
-    assert (tmp_path / "calls").read_text() == "xx"
-
-
-def test_exec_plugin_without_credentials_is_an_error(tmp_path: Path) -> None:
-    """A plugin that brings nothing is said to, instead of anonymous requests being sent."""
-    login = a_plugin(tmp_path, {})
-    tls = client_tls(Access("https://127.0.0.1", KubeUser(source=login)))
-
-    with pytest.raises(AccessError, match="no credentials"):
-        asyncio.run(LoginCredentials(login, tls, SystemClock()).authorization())
+    with pytest.raises(AccessError, match="no token in it"):
+        asyncio.run(identity.authorization())
