@@ -174,6 +174,13 @@ class Cluster(Protocol):
         """Delete an object. Returns it if it still exists (grace period, finalizers), else None."""
         ...
 
+    async def try_delete(self, resource: Resource[T], key: Key) -> Uid:
+        """Returns the UID of an object, by a dry run of its deletion.
+
+        That takes the right to delete the object, not the right to read it.
+        """
+        ...
+
     async def delete_collection(
         self,
         resource: Resource[T],

@@ -18,6 +18,7 @@ from typing import Protocol
 from swell.api.kinds import SECRETS
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
+from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
 from swell.runtime.errors import (
     AlreadyExistsError,
@@ -47,6 +48,9 @@ from swell.runtime.plan import (
 
 # The reason reported when the name of an object to create is taken by another owner's.
 NAME_TAKEN = "NameTaken"
+# The reason reported when too much time has passed since the decision.
+TOO_LATE = "TooLate"
+_SYSTEM_CLOCK = SystemClock()
 
 
 class Observer(Protocol):
@@ -122,6 +126,7 @@ class Executor:
         meter: WriteMeter | None = None,
         concurrency: int = 32,
         write_s: float = 60.0,
+        clock: Clock = _SYSTEM_CLOCK,
         draw: Callable[[], str] = secrets.token_hex,
     ) -> None:
         self._cluster = cluster
@@ -132,14 +137,19 @@ class Executor:
         self._meter = meter
         self._concurrency = concurrency
         self._write_s = write_s
+        self._clock = clock
         self._draw = draw
 
-    async def execute(self, plan: Plan) -> Outcome:
-        """Do the steps of a plan in order, up to the first that fails."""
+    async def execute(self, plan: Plan, *, decided_s: float | None = None) -> Outcome:
+        """Do the steps of a plan in order, up to the first that fails.
+
+        `decided_s` is when the plan was made, by the monotonic clock; by default it is now.
+        """
+        since_s = self._clock.monotonic() if decided_s is None else decided_s
         n_done = 0
         for step in plan.actions:
             actions = step.actions if isinstance(step, Together) else (step,)
-            failures = await self._together(actions)
+            failures = await self._together(actions, since_s)
             # Later steps rest on earlier ones, as deleting pods does on the status that counts
             # them. So nothing after a failure is begun.
             if failures:
@@ -147,19 +157,19 @@ class Executor:
             n_done += len(actions)
         return Outcome(n_done)
 
-    async def _together(self, actions: Sequence[Action]) -> list[Failure]:
+    async def _together(self, actions: Sequence[Action], since_s: float) -> list[Failure]:
         """Do independent actions, some at a time, begun in order. Returns failures in that order.
 
         After a failure no more are begun. Those under way are awaited and not cancelled, because
         the outcome of a cancelled write is unknown.
         """
         if len(actions) == 1:
-            failure = await self._do(actions[0])
+            failure = await self._do(actions[0], since_s)
             return [failure] if failure else []
         failures: dict[int, Failure] = {}
         left = iter(enumerate(actions))
         n_workers = min(self._concurrency, len(actions))
-        workers = (self._work_off(left, failures) for _ in range(n_workers))
+        workers = (self._work_off(left, failures, since_s) for _ in range(n_workers))
         # Exceptions as results: without that gather would return while other writes are under way.
         results = await asyncio.gather(*workers, return_exceptions=True)
         for result in results:
@@ -168,20 +178,25 @@ class Executor:
         return [failures[position] for position in sorted(failures)]
 
     async def _work_off(
-        self, left: Iterator[tuple[int, Action]], failures: dict[int, Failure]
+        self, left: Iterator[tuple[int, Action]], failures: dict[int, Failure], since_s: float
     ) -> None:
         for position, action in left:
-            failure = await self._do(action)
+            failure = await self._do(action, since_s)
             if failure:
                 failures[position] = failure
             if failures:
                 return
 
-    async def _do(self, action: Action) -> Failure | None:
+    async def _do(self, action: Action, since_s: float) -> Failure | None:
         if isinstance(action, EmitEvent):
             if self._events:
                 self._events.record(action)
             return None
+        if isinstance(action, DeleteObject) and action.within_s is not None:
+            age_s = self._clock.monotonic() - since_s
+            if age_s > action.within_s:
+                message = f"decided {age_s:.0f} s ago, which is more than {action.within_s:.0f} s"
+                return Failure(action, FailureKind.STALE, TOO_LATE, message)
         try:
             async with asyncio.timeout(self._write_s):
                 failure = await self._write(action)
@@ -240,7 +255,8 @@ class Executor:
 
     async def _delete_secret(self, resource: Resource[object], key: Key) -> None:
         try:
-            await self._cluster.delete(resource, key, Deletion())
+            uid = await self._cluster.try_delete(resource, key)
+            await self._cluster.delete(resource, key, Deletion(uid=uid))
         except NotFoundError:
             return  # what was wanted holds
 

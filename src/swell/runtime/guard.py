@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import (
@@ -97,6 +97,9 @@ class GuardedCluster:
         self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         return await self._guard.admit(lambda: self._cluster.delete(resource, key, deletion))
+
+    async def try_delete(self, resource: Resource[T], key: Key) -> Uid:
+        return await self._guard.admit(lambda: self._cluster.try_delete(resource, key))
 
     async def delete_collection(
         self,

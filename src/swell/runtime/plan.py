@@ -73,7 +73,10 @@ class PatchObject:
 class DeleteObject:
     """Delete the object with this UID, never another one of the same name.
 
-    With a `version` it is deleted only in the state that the decision was made from.
+    With a `version` it is deleted only in the state that the decision was made from. With
+    `within_s` it is begun only that soon after the decision: an older one is decided anew. So a
+    delete that rests on something no precondition can name is not sent by a process that was
+    stopped in between.
     """
 
     resource: Resource[object]
@@ -82,6 +85,7 @@ class DeleteObject:
     grace_s: int | None = None
     propagation: str | None = None
     version: str | None = None
+    within_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.uid:
@@ -114,7 +118,8 @@ class IssueSecret:
 class DeleteSecret:
     """Delete a Secret by a name that only its owner's Secret can have, since it has its UID.
 
-    Controllers have no right to read Secrets, and so do not know the UID of this one.
+    Controllers have no right to read Secrets. The UID of this one is asked for just before, so that
+    a delete that is applied late never meets the Secret that came after it.
     """
 
     resource: Resource[object]

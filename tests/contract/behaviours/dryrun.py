@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from swell.api.kinds import SECRETS
 from swell.runtime.cluster import Deletion, WriteOptions, merge_patch
-from swell.runtime.errors import AlreadyExistsError, InvalidError
+from swell.runtime.errors import AlreadyExistsError, InvalidError, NotFoundError
 from tests.contract.world import CONFIG, POD, World, a_pod, behaviour, refused
 
 TRY = WriteOptions(dry_run=True)
@@ -63,6 +64,16 @@ async def delete_is_not_done(world: World) -> None:
     await world.cluster.delete(CONFIG, world.key("a"), Deletion(dry_run=True))
 
     assert await world.names(CONFIG) == ["a"]
+
+
+@behaviour
+async def tried_delete_names_the_object(world: World) -> None:
+    """Who may delete an object and not read it learns its UID so; nothing else is done."""
+    for resource in (CONFIG, SECRETS.untyped(), POD):
+        made = await world.make(resource, "a", **(a_pod() if resource is POD else {}))
+        assert await world.cluster.try_delete(resource, world.key("a")) == made["metadata"]["uid"]
+        assert await world.get(resource, "a") == made
+    await refused(NotFoundError, world.cluster.try_delete(CONFIG, world.key("b")))
 
 
 @behaviour

@@ -7,6 +7,7 @@ the guards that are left hide some of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,7 @@ from swell.api.injection import RELEASE_ANNOTATION
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
+from swell.api.resource import Resource
 from swell.operator.aitrainingjob import (
     children,
     cleanup,
@@ -33,6 +35,7 @@ from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.controller import Reconciler
+from swell.runtime.errors import NotFoundError
 from swell.runtime.plan import (
     Action,
     DeleteObject,
@@ -212,21 +215,47 @@ def _credulous_of_nodes(operator: Operator) -> None:
     watch.states = believe  # type: ignore[method-assign]
 
 
-def _impatient(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
-    """Every delete of a pod is forced."""
+def _with_deletes(plan: Plan, **changed: Any) -> Plan:
+    """A plan with other deletes of pods."""
 
-    def force(action: Action) -> Action:
+    def change(action: Action) -> Action:
         if isinstance(action, DeleteObject) and action.resource is PODS:
-            return replace(action, grace_s=0)
+            return replace(action, **changed)
         return action
 
     steps = [
-        replace(step, actions=tuple(map(force, step.actions)))
+        replace(step, actions=tuple(map(change, step.actions)))
         if isinstance(step, Together)
-        else force(step)
+        else change(step)
         for step in plan.actions
     ]
     return replace(plan, actions=tuple(steps))
+
+
+def _impatient(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
+    """Every delete of a pod is forced."""
+    return _with_deletes(plan, grace_s=0)
+
+
+def _tenacious(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
+    """A plan is carried out to its end, however long that takes."""
+    return _with_deletes(plan, within_s=None)
+
+
+def _secrets_by_name(operator: Operator) -> None:
+    """The secret that is there when a delete is applied is deleted, whichever it is."""
+    executor: Any = operator.controller._executor
+
+    async def delete(resource: Resource[object], key: Key) -> None:
+        with suppress(NotFoundError):
+            await executor._cluster.delete(resource, key)
+
+    executor._delete_secret = delete
+
+
+def _guesses_phases(decide_: Decide) -> Decide:
+    """A pod whose status cannot be read is taken for one that has not begun."""
+    return lambda seen, now: decide_(replace(seen, unread=frozenset()), now)
 
 
 def _from_the_front(replica: Replica, status: AITrainingJobStatus) -> bool:
@@ -391,6 +420,12 @@ PLANTED: Mapping[str, Flaw] = {
     "operator ends without a record": _planning(_ending_unrecorded),
     "operator takes unseen nodes for gone": _credulous_of_nodes,
     "operator forces every delete": _planning(_impatient),
+    "operator finishes old plans": _planning(_tenacious),
+    "operator deletes secrets by name": _secrets_by_name,
+    "operator guesses phases": _deciding(_guesses_phases),
+    "operator keeps expired jobs": _inside(
+        cleanup, "plan_expiry", lambda _, steps, __: Plan(steps)
+    ),
     "operator shrinks from the front": _inside(children, "is_surplus", _from_the_front),
     "operator keeps the epoch": _inside(decide, "with_epoch", lambda _w, status, _m: status),
     "operator lets go first": _planning(_let_go_first),

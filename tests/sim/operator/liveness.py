@@ -26,6 +26,7 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         JobsEnd(seen, "L1 jobs end"),
         DeletedGo(world, seen, OWNED, "L3 deleted jobs go"),
         Tidied(world),
+        ExpiredGo(world),
         SuspendedRest(world),
     ]
 
@@ -80,6 +81,23 @@ class Tidied:
             n_services = len(owned(self.world, str(SERVICES), uid))
             if n_services > len(own):
                 yield f"{job.metadata.key} still has {n_services} services"
+
+
+@dataclass
+class ExpiredGo:
+    """S3: a job that is to be deleted some time after its end is deleted then.
+
+    Until then nothing is at rest, since the time that passes is a reason to write.
+    """
+
+    world: SimulatedWorld
+    name: str = "S3 expired jobs go"
+
+    def missing(self) -> Iterator[str]:
+        for job in jobs_in(self.world):
+            ttl_s = job.spec.ttl_seconds_after_finished
+            if is_over(job) and ttl_s is not None and not is_foreign(job.spec.managed_by):
+                yield f"{job.metadata.key} is there, which ended to be deleted {ttl_s} s later"
 
 
 @dataclass

@@ -98,6 +98,7 @@ class Scene:
         self.job = job
         self.now = START
         self.pods: dict[str, Pod] = {}
+        self.unread: frozenset[str] = frozenset()
         self.services: dict[str, Service] = {}
         self.group: PodGroup | None = None
         self.native_groups: dict[str, NativeGroup] = {}
@@ -124,6 +125,7 @@ class Scene:
         return AITrainingJobSnapshot(
             job=self.job,
             pods=tuple(self.pods.values()),
+            unread=self.unread,
             services=tuple(self.services.values()),
             group=self.group,
             members=self.members,

@@ -192,6 +192,10 @@ class Line:
         await self._begin("delete", resource, key)
         return self._end("delete", await self.inner.delete(resource, key, deletion))
 
+    async def try_delete(self, resource: Resource[T], key: Key) -> Uid:
+        await self._begin("trydelete", resource, key)
+        return self._end("trydelete", await self.inner.try_delete(resource, key))
+
     async def delete_collection(
         self,
         resource: Resource[T],

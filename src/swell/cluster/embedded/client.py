@@ -161,6 +161,13 @@ class InProcessCluster:
         )
         return None if deleted.gone else _object(resource, deleted.stored)
 
+    async def try_delete(self, resource: Resource[T], key: Key) -> Uid:
+        request, options = RequestContext(self._actor, dry_run=True), DeleteOptions()
+        deleted = await self._api.answer(
+            lambda: self._api.delete(self._kind(resource), key, options, request)
+        )
+        return Uid(deleted.stored.uid)
+
     async def delete_collection(
         self,
         resource: Resource[T],

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from swell.api import codec
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.cluster import decoding
 from swell.runtime.cluster import (
@@ -111,6 +111,12 @@ def delete(
     return KubeCall("DELETE", _path(resource, key), read, _delete_options(deletion))
 
 
+def try_delete(resource: Resource[T], key: Key) -> KubeCall[Uid]:
+    """Returns the call that tries a delete and answers with the UID of the object."""
+    options = _delete_options(Deletion(dry_run=True))
+    return KubeCall("DELETE", _path(resource, key), _uid_in, options)
+
+
 def delete_collection(
     resource: Resource[T],
     selection: Selection = EVERYTHING,
@@ -190,6 +196,13 @@ def _lives_on(raw: bytes) -> bool:
         return False
     finalizers = meta.get("finalizers") or body.get("spec", {}).get("finalizers")
     return bool(finalizers) or meta.get("deletionGracePeriodSeconds", 0) > 0
+
+
+def _uid_in(raw: bytes) -> Uid:
+    """Returns the UID of an object that a delete answers with, or that its Status is about."""
+    body = decoding.decode_answer(raw, _ANYTHING)
+    about = body.get("details") if body.get("kind") == "Status" else body.get("metadata")
+    return Uid((about or {}).get("uid", ""))
 
 
 _ANYTHING: Resource[Body] = Resource("", "", "", "", dict)

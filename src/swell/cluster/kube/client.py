@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import TypeVar
 
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.cluster.decoding import decode_event
 from swell.cluster.kube import calls
@@ -109,6 +109,9 @@ class KubeCluster:
         self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         return await self._transport.send(calls.delete(resource, key, deletion))
+
+    async def try_delete(self, resource: Resource[T], key: Key) -> Uid:
+        return await self._transport.send(calls.try_delete(resource, key))
 
     async def delete_collection(
         self,

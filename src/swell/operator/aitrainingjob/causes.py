@@ -126,6 +126,8 @@ def _of_pods(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> Iterator[Cause]:
     for replica in current(snapshot, status):
+        if replica.is_unread:
+            continue  # whether it works, has failed or has succeeded will be seen
         spec = snapshot.roles[replica.role]
         cause = _node_cause(replica, spec, snapshot, now)
         # A pod that is being deleted will be gone soon, and is replaced then. Only a lost node

@@ -15,7 +15,7 @@ from swell.operator.aitrainingjob.endings import is_deleted_at_end, new_ending
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.children import together
-from swell.operator.framework.fencing import fence_deadline, is_fenced
+from swell.operator.framework.fencing import drop_record, fence_deadline, is_fenced
 from swell.operator.framework.recovery import EndingMark, mark_ending, sound_time
 from swell.operator.framework.status import JobEvents, remove_finalizer
 from swell.operator.framework.training import delete_secret
@@ -38,7 +38,7 @@ def delete_pods(
         meta = one.pod.metadata
         version = meta.resource_version if as_seen else None
         if is_fenced(one.pod, snapshot.nodes, snapshot.settings.node_fence_after_s, now):
-            actions.append(DeleteObject(PODS, meta.key, meta.uid, grace_s=0, version=version))
+            actions.append(drop_record(one.pod, version))
         elif not one.is_leaving:
             actions.append(DeleteObject(PODS, meta.key, meta.uid, version=version))
     return actions

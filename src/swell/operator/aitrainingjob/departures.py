@@ -110,7 +110,8 @@ def saves(snapshot: AITrainingJobSnapshot) -> bool:
 
 def _may_save(one: Replica, snapshot: AITrainingJobSnapshot) -> bool:
     """Whether there is something to wait for: a program that runs, on a node that is there."""
-    if one.phase is not PodPhase.RUNNING or one.is_leaving:
+    runs = one.phase is PodPhase.RUNNING or one.is_unread
+    if not runs or one.is_leaving:
         return False
     if one.is_released:
         return True  # a promise is kept, whatever becomes of the node meanwhile

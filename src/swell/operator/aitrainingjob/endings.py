@@ -92,7 +92,8 @@ def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) 
         case CleanPodPolicy.ALL:
             return True
         case CleanPodPolicy.RUNNING:
-            return not replica.is_finished
+            # One that may have finished is kept until that can be seen.
+            return not replica.is_finished and not replica.is_unread
         case CleanPodPolicy.NONE:
             return False
 

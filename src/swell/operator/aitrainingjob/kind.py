@@ -183,6 +183,7 @@ def take_snapshot(
     return AITrainingJobSnapshot(
         job=job,
         pods=pods,
+        unread=_unread(pods, informers.pods),
         services=informers.services.by_owner(uid),
         group=owned_by(informers.groups, key, uid),
         members=owned_by(informers.members, Key(key.namespace, labels.members_name(key.name)), uid),
@@ -199,6 +200,15 @@ def take_snapshot(
         stored_status=inputs.stored_status,
         settings=settings,
     )
+
+
+def _unread(pods: Iterable[Pod], informer: Informer[Pod]) -> frozenset[str]:
+    """The names of the pods whose status this process has never been able to read."""
+    if not informer.n_malformed:
+        return frozenset()
+    every = (pod.metadata for pod in pods)
+    own = ("metadata", "spec")
+    return frozenset(one.name for one in every if informer.unreadable(one.key, but=own))
 
 
 def _after(job: AITrainingJob, informers: AITrainingJobInformers) -> dict[str, Phase]:

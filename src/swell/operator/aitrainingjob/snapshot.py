@@ -38,6 +38,9 @@ class Replica:
     role: str
     index: int
     restart_count: int
+    # Whether its status could never be read. Then it may be in any phase, and nothing is concluded
+    # from the one that it seems to be in.
+    is_unread: bool = False
 
     @property
     def name(self) -> str:
@@ -75,6 +78,7 @@ class AITrainingJobSnapshot:
 
     job: AITrainingJob
     pods: tuple[Pod, ...] = ()
+    unread: frozenset[str] = frozenset()  # the names of pods whose status could never be read
     services: tuple[Service, ...] = ()
     group: PodGroup | None = None
     members: ConfigMap | None = None
@@ -102,7 +106,10 @@ class AITrainingJobSnapshot:
     @cached_property
     def everything(self) -> tuple[Replica, ...]:
         """Every pod the job owns, also one that is no replica: it is deleted with the job."""
-        return tuple(replica_of(pod, self.job.metadata.name) for pod in self.pods)
+        name = self.job.metadata.name
+        return tuple(
+            replica_of(pod, name, is_unread=pod.metadata.name in self.unread) for pod in self.pods
+        )
 
     @cached_property
     def replicas(self) -> tuple[Replica, ...]:
@@ -142,7 +149,7 @@ def containers_of(template: Body) -> Iterator[Body]:
     return objects(spec.get("containers")) if isinstance(spec, dict) else iter(())
 
 
-def replica_of(pod: Pod, job: str) -> Replica:
+def replica_of(pod: Pod, job: str, *, is_unread: bool = False) -> Replica:
     """The replica that a pod is, read from its name, which cannot be changed, unlike labels.
 
     A pod whose name is not of our making gets no role.
@@ -152,8 +159,8 @@ def replica_of(pod: Pod, job: str) -> Replica:
     count = pod.metadata.labels.get(labels.RESTART_COUNT, "")
     n_restarts = int(count) if is_number(count) else 0
     if role == stem or not is_number(number):
-        return Replica(pod, "", 0, n_restarts)
-    return Replica(pod, role, int(number), n_restarts)
+        return Replica(pod, "", 0, n_restarts, is_unread)
+    return Replica(pod, role, int(number), n_restarts, is_unread)
 
 
 def is_number(text: str) -> bool:

@@ -99,6 +99,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
                 informers=[informers.jobs, *(informer for informer, _ in informers.children)],
                 events=sink,
                 meter=dependencies.writes,
+                clock=dependencies.clock,
                 draw=dependencies.draw,
             ),
             queue=dependencies.queue(),

@@ -10,12 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from swell.api.core import Node
+from swell.api.kinds import PODS
 from swell.api.pod import Pod
+from swell.runtime.plan import DeleteObject
 
 # Kubernetes' taint by which an administrator declares that a node is powered off.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # Kubernetes' default of `terminationGracePeriodSeconds`.
 DEFAULT_GRACE_S = 30
+# A forced delete is sent that soon after its decision, or decided anew: the node may be back. Most
+# passes take well under a second, and the read that the decision rests on is a few seconds old.
+FORCED_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,14 @@ class NodeState:
 def is_ready(node: Node) -> bool:
     """Whether the node reports that it is ready; one that has never reported is not."""
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+
+
+def drop_record(pod: Pod, version: str | None = None) -> DeleteObject:
+    """Delete a fenced pod at once. With a version it is deleted only in that state."""
+    meta = pod.metadata
+    return DeleteObject(
+        PODS, meta.key, meta.uid, grace_s=0, version=version, within_s=FORCED_WITHIN_S
+    )
 
 
 def is_fenced(pod: Pod, states: Mapping[str, NodeState], fence_after_s: float, now: float) -> bool:

@@ -17,7 +17,7 @@ from swell.api.meta import ApiStruct, Key, ObjectMeta, OwnerReference, Uid
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.api.times import parse_time
-from swell.operator.framework.fencing import NodeState, is_fenced
+from swell.operator.framework.fencing import NodeState, drop_record, is_fenced
 from swell.operator.framework.settings import OperatorSettings
 from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
@@ -120,7 +120,7 @@ def stuck_pods(
 ) -> list[DeleteObject]:
     """Drop the records of pods that are long past their deletion, on fenced nodes."""
     return [
-        DeleteObject(PODS, pod.metadata.key, pod.metadata.uid, grace_s=0)
+        drop_record(pod)
         for pod in pods
         if pod.metadata.deletion_timestamp is not None
         and now > parse_time(pod.metadata.deletion_timestamp) + fence_after_s
@@ -176,7 +176,7 @@ class OrphanCollector:
         node_states: Callable[[Iterable[str]], Mapping[str, NodeState]],
     ) -> None:
         self._cluster = cluster
-        self._executor = Executor(cluster)
+        self._executor = Executor(cluster, clock=clock)
         self._rules = rules
         self._settings = settings
         self._clock = clock
@@ -194,9 +194,14 @@ class OrphanCollector:
 
     async def collect(self) -> None:
         """Delete the orphans and the stuck pods there are now."""
-        for action in [*await self._orphans(), *await self._stuck()]:
+        await self._delete(await self._orphans())
+        await self._delete(await self._stuck())
+
+    async def _delete(self, actions: Iterable[Action]) -> None:
+        decided_s = self._clock.monotonic()
+        for action in actions:
             # One plan for each: a delete that fails must not keep the others from going.
-            outcome = await self._executor.execute(Plan((action,)))
+            outcome = await self._executor.execute(Plan((action,)), decided_s=decided_s)
             failure = outcome.worst
             log.info(
                 "garbage deleted",

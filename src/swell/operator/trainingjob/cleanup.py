@@ -15,7 +15,7 @@ from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.api.trainingjob import TrainingJobStatus
 from swell.operator.framework.children import together
-from swell.operator.framework.fencing import fence_deadline, is_fenced
+from swell.operator.framework.fencing import drop_record, fence_deadline, is_fenced
 from swell.operator.framework.recovery import EndingMark, mark_ending
 from swell.operator.framework.status import remove_finalizer
 from swell.operator.framework.training import delete_secret
@@ -96,7 +96,7 @@ def mark_as_ended(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> l
 def drop_stuck(snapshot: TrainingJobSnapshot, now: float) -> list[Step]:
     """Drop the records of leaving pods on fenced nodes."""
     to_drop = [
-        DeleteObject(PODS, pod.metadata.key, pod.metadata.uid, grace_s=0)
+        drop_record(pod)
         for pod in snapshot.pods
         if is_leaving(pod.metadata)
         and is_fenced(pod, snapshot.nodes, snapshot.settings.node_fence_after_s, now)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime import cluster as port
 from swell.runtime.cluster import EVERYTHING, PLAIN, PLAIN_DELETION, Cluster, Selection
@@ -145,6 +145,12 @@ class FaultyCluster:
             return self._inner.delete(resource, key, deletion)
 
         return await self._call("delete", resource, key, request, ON_CHANGE)
+
+    async def try_delete(self, resource: Resource[T], key: Key) -> Uid:
+        def request() -> Awaitable[Uid]:
+            return self._inner.try_delete(resource, key)
+
+        return await self._call("trydelete", resource, key, request, ON_READ)
 
     async def delete_collection(
         self,
