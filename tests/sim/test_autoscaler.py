@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import pytest
 
 from swell.sim.campaign.trial import try_faults
+from swell.sim.loop import VirtualClock, run
 from swell.sim.scenario import Scenario
 from tests.figures import Figure
 from tests.sim.autoscaler.classic import compare, turns_in_a_crowd
+from tests.sim.autoscaler.rules import OBSERVATION_S, Visibility
 from tests.sim.autoscaler.subject import SCENARIOS, autoscaler_subject, faultless
 
 N_CLASSIC = int(os.environ.get("AUTOSCALER_CLASSIC", "5"))
@@ -22,6 +25,31 @@ def test_without_faults_every_raise_finds_room(scenario: Scenario) -> None:
     result = try_faults(autoscaler_subject(), faultless(scenario), seed=1)
 
     assert [str(v) for v in result.violations] == []
+
+
+@dataclass
+class QuietWorld:
+    """A world in which nothing is committed: its time, and when its faults ended."""
+
+    clock: VirtualClock
+    faults_ended_s: float | None = None
+
+
+def test_faults_count_until_they_end_also_where_nothing_is_committed() -> None:
+    """Rules that ask for a clear view ask for it from the end of the faults, not the last write."""
+
+    async def story() -> None:
+        world = QuietWorld(VirtualClock())
+        view = Visibility(world)  # type: ignore[arg-type]
+        assert not view.is_clear()
+        await world.clock.sleep(300)
+        world.faults_ended_s = world.clock.monotonic()
+        await world.clock.sleep(OBSERVATION_S - 1)
+        assert not view.is_clear()
+        await world.clock.sleep(2)
+        assert view.is_clear()
+
+    run(story())
 
 
 @pytest.mark.parametrize("seed", range(3))

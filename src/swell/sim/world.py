@@ -73,6 +73,7 @@ class SimulatedWorld:
         ]
         self.writes: Counter[str] = Counter()  # by actor, leases aside
         self._issued: dict[str, int] = {}  # the store's version by site, when last sent
+        self.faults_ended_s: float | None = None  # when they stopped; None while they are on
         self._script_ended = False
         self._tasks: list[asyncio.Task[None]] = []
         # Times of the calls of the last minute, by process under test.
@@ -152,6 +153,7 @@ class SimulatedWorld:
     def _stop_faults(self) -> None:
         self.trace.note("faults off")
         self.injector.on = False
+        self.faults_ended_s = self.clock.monotonic()
         self.network.refused_until_s.clear()
         for process in self.processes:
             process.heal()

@@ -89,13 +89,10 @@ class Visibility:
     """Whether faults are over for a while: before, the autoscaler may see a past cluster."""
 
     world: SimulatedWorld
-    _faulty_at: float | None = None
 
     def is_clear(self) -> bool:
-        now = self.world.clock.monotonic()
-        if self.world.injector.on:
-            self._faulty_at = now
-        return self._faulty_at is None or now - self._faulty_at > OBSERVATION_S
+        ended_s = self.world.faults_ended_s
+        return ended_s is not None and self.world.clock.monotonic() - ended_s > OBSERVATION_S
 
 
 @dataclass
