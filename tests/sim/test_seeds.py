@@ -16,9 +16,9 @@ SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 # Of each subject in every run of the tests, 500 in all, most of those that cost least. As many as
 # one likes by a variable (AUTOSCALER_SEEDS=500), or with `make sim`.
 N_SEEDS = {
-    "toy": 282,
+    "toy": 344,
     "toy pair": 30,
-    "operator": 80,
+    "operator": 40,
     "operator pair": 12,
     "scheduler": 20,
     "scheduler pair": 4,
@@ -27,7 +27,7 @@ N_SEEDS = {
     "autoscaler": 8,
     "autoscaler goodput": 3,
     "autoscaler trainers": 3,
-    "trainingjob": 44,
+    "trainingjob": 22,
     "trainingjob kept": 6,
 }
 
