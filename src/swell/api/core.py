@@ -9,6 +9,9 @@ import msgspec
 from swell.api.meta import ApiStruct, Condition, ObjectMeta, Uid
 from swell.api.quantity import QuantityText
 
+# On nodes whose pods are processes with addresses of their own: host ports do not collide there.
+PRIVATE_PORTS = "elasticdeeplearning.ai/private-ports"
+
 
 class Taint(ApiStruct, frozen=True):
     """A mark on a node that keeps pods away which do not tolerate it."""

@@ -110,7 +110,7 @@ class QuickGet:
             return [f"{collections[0]}/{_plain(name)}" for name in self._names]
         return [path + query for path in collections]
 
-    def _scope(self, access: Access) -> str:
+    def _scope(self, access: TokenAccess) -> str:
         """Return the namespace that is looked in; empty for all, and for kinds without one."""
         if "everywhere" in self._flags or not self._kinds[0][2]:
             return ""
@@ -170,7 +170,7 @@ def parse(arguments: Sequence[str]) -> QuickGet | None:
     return QuickGet(plain, flags)
 
 
-class Access:
+class TokenAccess:
     """The server, the token and the namespace of a kubeconfig's current context."""
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -195,14 +195,14 @@ def _named(config: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
     return found
 
 
-def _access(flags: Mapping[str, str], environ: Mapping[str, str]) -> Access | None:
+def _access(flags: Mapping[str, str], environ: Mapping[str, str]) -> TokenAccess | None:
     file = kubeconfig_file(flags, environ)
     if file is None:
         return None
     import json
 
     with open(file, "rb") as opened:  # noqa: PTH123 - pathlib is slow to load
-        return Access(json.loads(opened.read()))
+        return TokenAccess(json.loads(opened.read()))
 
 
 def kubeconfig_file(flags: Mapping[str, str], environ: Mapping[str, str]) -> str | None:
@@ -256,7 +256,7 @@ def _is_locked(path: str) -> bool:
 class QuickClient:
     """A connection on which reads are sent one after the other. It raises `_UNEXPECTED` errors."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: TokenAccess) -> None:
         import socket
         import ssl
         from base64 import b64decode

@@ -19,7 +19,6 @@ from swell.api.times import format_time, parse_time
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.plan import NOTHING, CreateObject, PatchObject, Plan, patch_object
 
-PRIVATE_PORTS = "elasticdeeplearning.ai/private-ports"
 # On a hollow node: simulate its loss. No heartbeat, no report, no pod is started or ended.
 SIMULATE_LOSS = "elasticdeeplearning.ai/hollow-lost"
 HOSTNAME_LABEL = "kubernetes.io/hostname"

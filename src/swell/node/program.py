@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell import __version__
-from swell.api.core import Taint
+from swell.api.core import PRIVATE_PORTS, Taint
 from swell.api.quantity import parse
 from swell.cluster.home import NODE_LOCK, hold_lock
 from swell.cluster.kube.access import Access
@@ -27,7 +27,7 @@ from swell.node.assembly import (
     node_names,
 )
 from swell.node.machine import GPU, CapacityRequest, HostMachine, canonical, capacity
-from swell.node.nodes import PRIVATE_PORTS, NodeShape
+from swell.node.nodes import NodeShape
 from swell.node.process.folders import Folders
 from swell.node.process.isolation import isolated_agent
 from swell.node.process.launcher import find_namespace

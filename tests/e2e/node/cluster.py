@@ -10,13 +10,14 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
+from swell.api.core import PRIVATE_PORTS
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
 from swell.node.assembly import NodeAgent, ProcessSettings, add_leaving, add_process_agent
-from swell.node.nodes import PRIVATE_PORTS, NodeShape
+from swell.node.nodes import NodeShape
 from swell.node.pods import BOUND_PODS, BoundPod, ReportedContainer
 from swell.node.process.container import ContainerSlot
 from swell.node.process.isolation import isolated_agent

@@ -7,8 +7,9 @@
 - `log_options`: which part of a log is printed.
 - `submission`: reads what warnings about a job depend on, and prints them.
 - `warnings`: which jobs cannot start, or will disappoint.
+- `following`: stays with a job to its end, and reports it.
 - `interrupting`: Ctrl-C meanwhile, and the question it asks.
-- `follow`: stays with a job to its end.
+- `follow`: watches a job and its output.
 - `live_line`: the line that says where the job is.
 - `logs`: the output of a job's containers, from files or from the API server.
 - `job_pods`: the pods, roles and log folders of a job of either kind.

@@ -1,4 +1,7 @@
-"""The commands `swell run` and `attach`: submit a job and follow it; follow one again."""
+"""The commands `swell run` and `attach`: submit a job and follow it; follow one again.
+
+People wait for these commands: what only some of them need is loaded where it is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,16 @@ import os
 import shlex
 import shutil
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
-from swell.cli.command_line import INTERRUPTED, USAGE, CommandError
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import (
     ClusterConnection,
     connected,
@@ -26,16 +27,6 @@ from swell.cli.connection import (
 )
 from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
 from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job
-from swell.cli.jobs.follow import JobFollower, print_prefixed
-from swell.cli.jobs.interrupting import (
-    FollowingInterruptedError,
-    InterruptAnswer,
-    InterruptNote,
-    ask_after_interrupt,
-)
-from swell.cli.jobs.live_line import LiveLine
-from swell.cli.jobs.logs import logs_of
-from swell.cli.jobs.stopping import StopPhase, stop_job
 from swell.cli.jobs.submission import Strict, warn
 from swell.cli.manifests import read_valid
 from swell.cli.objects.apply import apply_one, resolve
@@ -44,21 +35,13 @@ from swell.cli.objects.three_way import with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import to_yaml
 from swell.cli.sweep_names import one_sweep
-from swell.cluster.home import SERVER, lock_holder
+from swell.cluster.home import READY_LOCK, SERVER, lock_holder
 from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError
 
 if TYPE_CHECKING:
     from swell.cli.invocation import Invocation
 
-# 124 is also what timeout(1) ends with; 75 is EX_TEMPFAIL of sysexits: try again later.
-EXIT_CODES = {
-    AITrainingJobPhase.SUCCEED.value: 0,
-    AITrainingJobPhase.FAILED.value: 1,
-    AITrainingJobPhase.NODE_FAIL.value: 1,
-    AITrainingJobPhase.TIMEOUT.value: 124,
-    AITrainingJobPhase.PREEMPTED.value: 75,
-}
 # A job that cannot start on this cluster as it is; no shell or tool gives this code a meaning.
 CANNOT_START = 3
 
@@ -124,7 +107,10 @@ def run(
             message = f"{created.key.name} cannot start on this cluster as it is"
             raise CommandError(message, f"{hint} a change: --wait-forever", CANNOT_START)
         else:
-            raise typer.Exit(_follow(created, connection))
+            # Loaded while the job starts, which takes as long.
+            from swell.cli.jobs.following import follow_job
+
+            raise typer.Exit(follow_job(created, connection))
 
 
 @option_groups
@@ -142,8 +128,10 @@ def attach(
             from swell.cli.sweeps.follow import follow_sweep
 
             raise typer.Exit(follow_sweep(connection, connection.namespace(namespace), sweep))
+        from swell.cli.jobs.following import follow_job
+
         found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
-        raise typer.Exit(_follow(found, connection))
+        raise typer.Exit(follow_job(found, connection))
 
 
 def _manifest_of(arguments: list[str]) -> str | None:
@@ -174,8 +162,6 @@ def job_among(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
 
 def with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     """Start the embedded cluster if it is the one to use and does not run yet."""
-    from swell.cli.cluster.up import start_in_background, wait_for_parts
-
     environment = current_environment()
     home = home_to_use(flags, environment)
     if home is None:
@@ -183,11 +169,11 @@ def with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     with suppress(NoClusterError):  # where none is chosen, this one is
         refuse_rival(choose_running_or_not(flags, environment))
     running = lock_holder(home)
-    if running is None:
-        start_in_background(home, [])
     # `swell server` runs alone on purpose: its other parts are not waited for.
-    elif running.what != SERVER:
-        wait_for_parts(home)
+    if running is None or (running.what != SERVER and not lock_holder(home, READY_LOCK)):
+        from swell.cli.cluster.up import start_in_background, wait_for_parts
+
+        start_in_background(home, []) if running is None else wait_for_parts(home)
     return ClusterOptions(embedded=True)
 
 
@@ -214,61 +200,3 @@ def _delete_finished(found: FoundJob, connection: ClusterConnection) -> None:
     # The name is free only when the old job, with its finalizer, is gone.
     delete_one(found.resource, found.body, connection)
     wait_until_gone(found.resource, found.body, connection)
-
-
-def _follow(job: FoundJob, connection: ClusterConnection) -> int:
-    """Follow a job to its end and return the exit code that stands for its final phase.
-
-    Ctrl-C detaches, which is no failure, or stops the job.
-    """
-    name, started = job.key.name, time.monotonic()
-
-    line = LiveLine(name)
-    report = line.report
-    with InterruptNote() as interrupts:
-        logs = logs_of(connection, job)
-        follower = JobFollower(connection, job, logs, line, interrupts.raise_if_noted)
-        ended, is_stopped = _to_the_end(follower, line)
-    if ended is None:
-        report("deleted by somebody else")
-        return 1
-    if not ended.has_ended and is_stopped:
-        report("left, while it ends")
-        return INTERRUPTED
-    if not ended.has_ended:
-        report(f"detached, it goes on; again: swell attach {name}; end it: swell stop {name}")
-        return 0
-    took = f"{ended.phase} after {time.monotonic() - started:.1f} s"
-    report(f"{took}: {ended.message}" if ended.message else took)
-    return INTERRUPTED if is_stopped else EXIT_CODES[ended.phase]
-
-
-def _to_the_end(follower: JobFollower, line: LiveLine) -> tuple[FoundJob | None, bool]:
-    """Follow a job through every Ctrl-C, and return how it was left, and whether it was stopped.
-
-    A job that is left alone has not ended, and one that was deleted is None.
-    """
-    is_stopped = False
-    while True:
-        try:
-            return follower.to_the_end(line.making_room(print_prefixed)), is_stopped
-        except FollowingInterruptedError:
-            line.clear()
-            # Whoever has asked to stop it does not want to wait any longer.
-            answer = InterruptAnswer.DETACH if is_stopped else ask_after_interrupt()
-        except KeyboardInterrupt:  # pressed twice at once
-            answer = InterruptAnswer.DETACH
-        if answer is InterruptAnswer.DETACH:
-            return follower.job, is_stopped
-        if answer is InterruptAnswer.STOP:
-            is_stopped = _stop(follower)
-
-
-def _stop(follower: JobFollower) -> bool:
-    """Stop the job that is followed; False if it has ended or gone before that."""
-    job = try_read(follower.connection, follower.job.resource, follower.job.key)
-    if job is None or job.uid != follower.job.uid or job.has_ended:
-        return False
-    stop_job(follower.connection, job, StopPhase.FAILED, "stopped by Ctrl-C in swell run")
-    follower.line.report("stopping it (once more Ctrl-C to leave at once)")
-    return True

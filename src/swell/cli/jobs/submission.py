@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from swell.api.core import Node
+from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.kinds import NODES, PRIORITY_CLASSES, QUEUES
 from swell.api.manifest import Document
 from swell.api.resource import ApiObject, Resource
@@ -23,7 +23,6 @@ from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.jobs.warnings import ClusterFacts, SubmitWarning, warnings_about
 from swell.cluster.kube import calls
-from swell.node.nodes import PRIVATE_PORTS
 from swell.runtime.errors import ForbiddenError, NotFoundError
 
 T = TypeVar("T", bound=ApiObject)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from swell.api.meta import Body
-from swell.cluster.embedded.registry import ServedKind
 from swell.schema.field_errors import FieldError, forbidden, invalid, required, too_long
+
+if TYPE_CHECKING:  # it imports the store and asyncio, which commands that check manifests do not
+    from swell.cluster.embedded.registry import ServedKind
 
 Problems = tuple[str, ...]  # what is wrong with a value, in words; empty when nothing is
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swell.api.core import Node
+from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.quantity import QuantityError
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
 from swell.scheduler.model.tasks import (
@@ -31,7 +31,6 @@ from swell.scheduler.model.tasks import (
 
 T = TypeVar("T", np.float64, np.bool_)
 Matrix = NDArray[np.float64]
-PRIVATE_PORTS: Final = "elasticdeeplearning.ai/private-ports"
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
 
 
