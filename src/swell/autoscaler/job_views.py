@@ -29,7 +29,8 @@ from swell.autoscaler.views import (
     ReplicaTemplate,
     Resize,
 )
-from swell.scheduler.model.elastic import JOB_LABEL, ROLE_LABEL
+from swell.scheduler.model.elastic import JOB_LABEL, ROLE_LABEL, last_save
+from swell.scheduler.model.unsaved import moment
 
 AnyJob = AITrainingJob | TrainingJob
 
@@ -73,6 +74,7 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         created=job.metadata.creation_timestamp or "",
         resizes=tuple(map(_resize, status.scale_records)),
         speed=read_evidence(status.training),
+        safe_since=last_save(job) or moment(status.start_time or "") or 0.0,
     )
 
 

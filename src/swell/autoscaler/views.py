@@ -108,6 +108,7 @@ class AutoscalerJob:
     created: str
     resizes: tuple[Resize, ...]
     speed: SpeedEvidence | None = None  # what its program has reported of itself
+    safe_since: float = 0.0  # its last save, else its start: work since then is lost with pods
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

@@ -17,6 +17,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `domain_claims`: which of them is cleared for a gang by preempt and reclaim.
 - `placement`: which node is best for a task.
 - `eviction_units`: which pods leave together.
+- `victim_prices`: what victims lose, and which are cheaper.
 - `victims`: which pods are evicted to make room.
 - `plugins`: the rules: order, fair shares, quotas, predicates, scores.
 - `status`: the phase of each group, and why it waits.

@@ -2,14 +2,16 @@
 
 Domains are tried tier by tier from the closest, in a tier those with most room first and no more
 than `maxDomains`. The first tier in which some domain can be cleared decides, and in it the one
-that costs least: fewest whole gangs, then the least important victims, then fewest pods, then the
-name. Who may be a victim, and that gangs leave whole, is decided in `victims` as for other jobs.
+that costs least: fewest whole gangs, then victims of the lowest rank, then the least unsaved work,
+then the least important victims, then fewest pods, then the name. Who may be a victim, and that
+gangs leave whole, is decided in `victims` as for other jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.model.unsaved import UnsavedWork
 from swell.scheduler.session import Session, Statement
 from swell.scheduler.victims import VictimSearch
 
@@ -61,6 +64,17 @@ def scope_within_gang(session: Session, task: Task) -> Mask | None:
     return of_job if of_part is None else of_part if of_job is None else of_job & of_part
 
 
+@dataclass(frozen=True, slots=True)
+class _ClaimCost:
+    """The cost of clearing a domain. Rank and importance are those of the most important victim."""
+
+    n_whole: int  # gangs that leave as a whole
+    rank: tuple[Any, ...]
+    work: UnsavedWork
+    importance: tuple[Any, ...]
+    n_pods: int
+
+
 class _DomainClaim:
     """One claim of one job; its trials are undone in the statement."""
 
@@ -100,7 +114,7 @@ class _DomainClaim:
         statement = self._statement
         possible = self._possible(part)
         for tier in gradients:
-            costs: dict[int, tuple[int, object, int]] = {}
+            costs: dict[int, _ClaimCost] = {}
             for domain in self._most_room_first(tier[possible[tier]]):
                 mark = statement.mark()
                 if attempt(domain):
@@ -131,12 +145,15 @@ class _DomainClaim:
         found: list[int] = tier[np.lexsort((tier, -room[tier]))].tolist()
         return found
 
-    def _cost(self) -> tuple[int, object, int]:
-        """Returns whole gangs, the importance of the most important victim, and pods."""
+    def _cost(self) -> _ClaimCost:
         units = self._statement.evicted()
-        n_whole = sum(unit.cost is EvictionCost.WHOLE for unit in units)
-        importance = min((self._votes.importance_of(unit.job) for unit in units), default=())
-        return n_whole, importance, sum(len(unit.tasks) for unit in units)
+        return _ClaimCost(
+            n_whole=sum(unit.cost is EvictionCost.WHOLE for unit in units),
+            rank=min((self._votes.rank_of(unit.job) for unit in units), default=()),
+            work=self._search.prices.work(units),
+            importance=min((self._votes.importance_of(unit.job) for unit in units), default=()),
+            n_pods=sum(len(unit.tasks) for unit in units),
+        )
 
     def _claim_parts(self, inside: int) -> bool:
         """Clears a domain for each sub-group that the job needs, all within one of the job's."""
@@ -177,19 +194,18 @@ class _DomainClaim:
         return has_room and is_whole
 
 
-def _cheapest(costs: dict[int, tuple[int, object, int]]) -> int:
-    n_whole = min(cost[0] for cost in costs.values())
-    left = {one: cost for one, cost in costs.items() if cost[0] == n_whole}
-    # The later key is the less important job.
-    least = max((cost[1] for cost in left.values()), key=_comparable)
-    left = {one: cost for one, cost in left.items() if cost[1] == least}
-    n_pods = min(cost[2] for cost in left.values())
-    return min(one for one, cost in left.items() if cost[2] == n_pods)
-
-
-def _comparable(importance: object) -> tuple[object, ...]:
-    assert isinstance(importance, tuple)  # noqa: S101 - as `Votes.importance_of` returns it
-    return importance
+def _cheapest(costs: dict[int, _ClaimCost]) -> int:
+    n_whole = min(cost.n_whole for cost in costs.values())
+    left = {one: cost for one, cost in costs.items() if cost.n_whole == n_whole}
+    # The later key is the less important job, of ranks as of importance.
+    rank = max(cost.rank for cost in left.values())
+    left = {one: cost for one, cost in left.items() if cost.rank == rank}
+    work = min(cost.work for cost in left.values())
+    left = {one: cost for one, cost in left.items() if cost.work == work}
+    least = max(cost.importance for cost in left.values())
+    left = {one: cost for one, cost in left.items() if cost.importance == least}
+    n_pods = min(cost.n_pods for cost in left.values())
+    return min(one for one, cost in left.items() if cost.n_pods == n_pods)
 
 
 def _max_domains(session: Session, action: str) -> int:

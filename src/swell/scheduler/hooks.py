@@ -165,6 +165,13 @@ def flat(tiers: Tiers, pick: Callable[[Hooks], F | None], switch: str = "") -> l
     return [hook for tier in by_tier(tiers, pick, switch) for hook in tier]
 
 
+def _up_to(tiers: Tiers, name: str) -> Tiers:
+    """Returns the open plugins up to and with the one of this name; none if it is not open."""
+    listed = [one for tier in tiers for one in tier]
+    last = next((at for at, (option, _) in enumerate(listed) if option.name == name), -1)
+    return [listed[: last + 1]]
+
+
 class Votes:
     """The combined answers of all open plugins of a session."""
 
@@ -173,6 +180,7 @@ class Votes:
         self._queue_keys = flat(tiers, lambda h: h.queue_key, "enableQueueOrder")
         self.queue_keys_interact = any(h.queue_keys_interact for tier in tiers for _, h in tier)
         self.queue_keys_may_fall = any(h.queue_keys_may_fall for tier in tiers for _, h in tier)
+        self._ranks = flat(_up_to(tiers, "priority"), lambda h: h.job_key, "enableJobOrder")
         self._task_keys = flat(tiers, lambda h: h.task_key, "enableTaskOrder")
         self._victim_queue_keys = flat(tiers, lambda h: h.victim_queue_key)
         self._valid = flat(tiers, lambda h: h.job_valid)
@@ -215,6 +223,17 @@ class Votes:
     def importance_of(self, job: JobInfo) -> tuple[object, ...]:
         """The key of a job without that precedence. Victims are ordered by it."""
         return (*(key(job) for key in self._job_keys), job.created, job.key)
+
+    def rank_of(self, job: JobInfo) -> tuple[object, ...]:
+        """The part of that key up to priorities: among victims of equal rank the price decides."""
+        return tuple(key(job) for key in self._ranks)
+
+    def victim_rank(self, preemptor: Task, job: JobInfo) -> tuple[object, ...]:
+        """The key of a victim before its price: how near its queue is, its queue, its rank."""
+        if job.queue is None:
+            return ()
+        near = tuple(key(preemptor, job.queue) for key in self._victim_queue_keys)
+        return (near, self.queue_key(job.queue), self.rank_of(job))
 
     def queue_key(self, queue: QueueInfo) -> tuple[object, ...]:
         return (*(key(queue) for key in self._queue_keys), queue.created, queue.name)

@@ -241,9 +241,9 @@ class Statement:
     def has_evictions(self) -> bool:
         return self._n_evicted > 0
 
-    def evicted(self) -> list[EvictionUnit]:
-        """Returns the units that this statement evicts, in order."""
-        return [step.unit for step in self._steps if isinstance(step, _Evicted)]
+    def evicted(self, mark: int = 0) -> list[EvictionUnit]:
+        """Returns the units that this statement evicts since the mark, in order."""
+        return [step.unit for step in self._steps[mark:] if isinstance(step, _Evicted)]
 
     def allocate(self, task: Task, node: int) -> None:
         self._move(task, TaskStatus.ALLOCATED, node)

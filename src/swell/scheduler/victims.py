@@ -1,9 +1,10 @@
 """The choice of victims: what preempt and reclaim evict to make room for one task.
 
 `VictimSearch` tries nodes one by one. On each node it evicts as little as it can, in order, until
-the preemptor fits with all predicates checked again; what it tried on a node that does not work is
-undone before the next. Nothing is decided here: the action commits the statement when the whole
-gang of the preemptor has found room.
+the preemptor fits with all predicates checked again; what it tried on a node is undone before the
+next. Of the nodes that work, a few are compared by what their victims lose (`victim_prices`).
+Nothing is decided here: the action commits the statement when the whole gang of the preemptor has
+found room.
 
 Victims are chosen in eviction units, not in pods, so that no gang is torn (ADR 11). They make room
 on a node, and within the limits of the queues that they share with the preemptor (ADR 68).
@@ -22,6 +23,7 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix, fits, slots
 from swell.scheduler.model.resources import TOLERANCE, Vector
 from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.victim_prices import NODES_COMPARED, NodeFloors, VictimPrices
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session, Statement
@@ -54,6 +56,7 @@ class _VictimPool:
     gain: Matrix
     position: int  # in the node table's log of changes, as of which `gain` is right
     is_elastic: bool  # whether any of the jobs can shrink
+    floors: NodeFloors  # the cheapest victim of each node
 
 
 class VictimSearch:
@@ -64,6 +67,7 @@ class VictimSearch:
         self._rules = rules
         self._nodes = session.snapshot.nodes
         self._pools: dict[Hashable, _VictimPool] = {}
+        self.prices = VictimPrices(session)
         # Whether victims of other nodes could not free the quota that the preemptor lacks. They are
         # the same for all nodes, so this is found out once and not on every node.
         self._is_quota_stuck = False
@@ -98,19 +102,48 @@ class VictimSearch:
         nodes = self._nodes_in_order(statement, preemptor)
         for nondisruptive in (True, False) if self._pool(preemptor).is_elastic else (False,):
             self._is_quota_stuck = False
-            for node in nodes:
-                mark = statement.mark()
-                if self._make_room_on(statement, preemptor, node, nondisruptive=nondisruptive):
-                    statement.pipeline(preemptor, node)
-                    return True
-                statement.rollback(mark)
+            node = self._cheapest(statement, preemptor, nodes, nondisruptive=nondisruptive)
+            if node is not None:
+                statement.pipeline(preemptor, node)
+                return True
         return False
+
+    def _cheapest(
+        self, statement: Statement, preemptor: Task, nodes: Sequence[int], *, nondisruptive: bool
+    ) -> int | None:
+        """Evicts on the node whose victims cost least, of the first few that work; returns it.
+
+        Returns None, with the statement unchanged, if no node works.
+        """
+        prices, start = self.prices, statement.mark()
+        costs: dict[int, object] = {}
+        last = -1  # the node that the statement has room on
+        for node in nodes:
+            statement.rollback(start)
+            last = -1
+            if not self._make_room_on(statement, preemptor, node, nondisruptive=nondisruptive):
+                continue
+            last = node
+            units = statement.evicted(start)
+            costs[node] = prices.cost(units)
+            if not prices.is_on or not units or len(costs) >= NODES_COMPARED:
+                break
+        if not costs:
+            statement.rollback(start)
+            return None
+        best = min(costs, key=costs.__getitem__)  # type: ignore[arg-type]
+        if best != last:
+            statement.rollback(start)
+            # The same attempt on the same state has the same result.
+            self._make_room_on(statement, preemptor, best, nondisruptive=nondisruptive)
+        return best
 
     def _nodes_in_order(self, statement: Statement, preemptor: Task) -> list[int]:
         """Returns nodes that could have room: those that have it already first, then by score."""
         shape = preemptor.shape
         placer, future = self._session.placer, self._nodes.future
-        gain = self._pool(preemptor).gain
+        pool = self._pool(preemptor)
+        gain = pool.gain
         reachable = placer.allowed(shape) & fits(shape, future + gain)
         # Free room is given by allocate only. It is taken here when this statement has evicted
         # already: a whole gang that leaves also frees room on other nodes (ADR 11). It is also
@@ -120,8 +153,10 @@ class VictimSearch:
         found = np.flatnonzero(reachable)
         fits_already = fits(shape, future[:, found])
         scores = placer.ranking(preemptor)[found] if self._rules.by_score else np.zeros(len(found))
-        # The last key of lexsort counts first: fits already, higher score, lower place.
-        return [int(node) for node in found[np.lexsort((found, -scores, ~fits_already))]]
+        # The last key of lexsort counts first: fits already, cheaper victims, higher score, lower
+        # place.
+        keys = (found, -scores, *pool.floors.keys(found), ~fits_already)
+        return [int(node) for node in found[np.lexsort(keys)]]
 
     def _pool(self, preemptor: Task) -> _VictimPool:
         """Returns the pool for preemptors like this one, with `gain` up to date."""
@@ -139,16 +174,21 @@ class VictimSearch:
                 can_shrink(task) for job in jobs.values() for task in job.tasks.values()
             )
             gain = np.zeros_like(nodes.future)
-            pool = self._pools[key] = _VictimPool(jobs, gain, position, is_elastic)
+            floors = self.prices.floors()
+            pool = self._pools[key] = _VictimPool(jobs, gain, position, is_elastic, floors)
             for job in jobs.values():
                 for task in job.tasks.values():
                     if task.status in rules.statuses and rules.may_evict(preemptor, task):
                         pool.gain[:, task.node] += task.request
+                        floors.note(task.node, job)
         elif pool.position != position:
             for node in set(nodes.changed_since(pool.position).tolist()):
                 pool.gain[:, node] = 0
+                pool.floors.forget(node)
                 for task in self._candidates(preemptor, pool, node):
                     pool.gain[:, node] += task.request
+                    if task.job is not None:
+                        pool.floors.note(node, task.job)
         pool.position = position
         return pool
 
@@ -227,9 +267,8 @@ class VictimSearch:
         nondisruptive: bool,
     ) -> bool:
         """Evicts units of these candidates until the preemptor fits; whether it does."""
-        votes, rules, start = self._session.votes, self._rules, statement.mark()
-        ordered = votes.victims_in_order(preemptor, candidates)
-        found = rules.eviction_units(ordered)
+        rules, start = self._rules, statement.mark()
+        found = self._units(preemptor, candidates)
         victims = rules.vote(
             preemptor, [unit for unit in found if unit.is_nondisruptive or not nondisruptive]
         )
@@ -256,6 +295,11 @@ class VictimSearch:
             return True
         self._is_quota_stuck = True
         return False
+
+    def _units(self, preemptor: Task, candidates: Sequence[Task]) -> list[EvictionUnit]:
+        """Returns what may leave of these candidates, in the order in which it should."""
+        ordered = self._session.votes.victims_in_order(preemptor, candidates)
+        return self.prices.in_order(preemptor, self._rules.eviction_units(ordered))
 
     def _evict_in_order(
         self, statement: Statement, preemptor: Task, node: int, victims: Sequence[EvictionUnit]
@@ -294,9 +338,7 @@ class VictimSearch:
                 for task in job.tasks.values()
                 if self._is_candidate(preemptor, pool, task)
             ]
-            found = rules.eviction_units(
-                self._session.votes.victims_in_order(preemptor, candidates)
-            )
+            found = self._units(preemptor, candidates)
             kept: set[int] = set()
             n_evicted = 0
             for unit in rules.vote(

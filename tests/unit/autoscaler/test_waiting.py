@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.policy import PriorityClass
+from swell.api.training import TrainingSave, TrainingStatus
 from swell.autoscaler.policies.fulfillment import WAITING_TRIED_MAX
 from swell.autoscaler.policies.interface import SizeReason
 from tests.autoscaler_cases import (
@@ -142,3 +145,19 @@ def test_only_the_first_of_very_many_waiting_jobs_are_tried() -> None:
 def test_waiting_jobs_are_not_tried_where_nothing_is_elastic() -> None:
     """No size can change, so nothing is decided."""
     assert decide(look(a_node("n", cpu=4, memory="9Gi"), gang("g", 3), gang("h", 3))) == {}
+
+
+@pytest.mark.parametrize("cheap", ["a", "b"])
+def test_role_of_the_job_that_saved_last_shrinks(cheap: str) -> None:
+    """Of roles that are equally fulfilled, that with the least unsaved work gives up a replica."""
+    jobs: list[Thing] = []
+    for name in ("a", "b"):
+        job, *pods = elastic(name, 2, 1)
+        assert isinstance(job, AITrainingJob)
+        time = "2026-01-01T05:00:00Z" if name == cheap else "2026-01-01T04:00:00Z"
+        training = TrainingStatus(last_save=TrainingSave(step=1, time=time))
+        status = replace(job.status, training=training)
+        jobs += [replace(job, status=status), *pods]
+    found = sizes(decide(look(a_node("n", cpu=4, memory="9Gi"), *jobs, gang("g", 1)), "1"))
+
+    assert found == {"a/t": 2, "b/t": 2} | {f"{cheap}/t": 1}

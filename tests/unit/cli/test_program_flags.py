@@ -55,8 +55,11 @@ def test_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = caught(monkeypatch, scheduler_command, "_run")
     flags = ["--schedule-period", "2s", "--bind-workers", "3", "--inqueue-timeout", "5m"]
 
+    flags += ["--save-seconds-max", "45s"]
+
     assert run(["scheduler", *flags, "--default-queue", "vision"]) == 0
     _, settings, _ = calls[0]
+    assert settings.save_seconds_max == 45.0
     assert (settings.schedule_period_s, settings.bind_workers) == (2.0, 3)
     assert (settings.inqueue_timeout_s, settings.default_queue) == (300.0, "vision")
     assert run(["scheduler", "--bind-workers", "0"]) == 2

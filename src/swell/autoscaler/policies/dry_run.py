@@ -30,6 +30,7 @@ class CandidateRole:
     memory: int
     gpu: int
     needs: Needs
+    safe_since: float = 0.0  # as its job's
 
     @classmethod
     def of(cls, job: JobState, state: RoleState) -> CandidateRole:
@@ -43,6 +44,7 @@ class CandidateRole:
             memory=needs.memory_bytes,
             gpu=needs.gpus,
             needs=needs,
+            safe_since=job.view.safe_since,
         )
 
     @property
@@ -113,10 +115,14 @@ def scale_all_jobs_dry_run(
     return {role.id: size - role.current for role, size in zip(plan.roles, plan.sizes, strict=True)}
 
 
-def _tie_break(role: CandidateRole) -> tuple[int, int, int, str, str, str]:
-    """Sort equally fulfilled roles: the cheaper to grow first, then by name."""
+def _tie_break(role: CandidateRole) -> tuple[int, int, int, float, str, str, str]:
+    """Sort equally fulfilled roles: the cheaper to grow first, then by unsaved work, then by name.
+
+    The last one shrinks first: of equal replicas, that of the job that saved most recently.
+    """
     job = role.id.job
-    return role.gpu, role.cpu, role.memory, str(job.key), role.id.role, job.kind
+    since = role.safe_since
+    return role.gpu, role.cpu, role.memory, since, str(job.key), role.id.role, job.kind
 
 
 def _step_up(room: Room, role: CandidateRole, planned: int) -> int:

@@ -183,9 +183,10 @@ class _Plan:
 
     def _shrinkable(self, candidates: Iterable[CandidateRole]) -> list[ShrinkableRole]:
         ids = {role.id for role in candidates}
+        # Of equally fulfilled roles the last one shrinks first: that with the least unsaved work.
         return [
             shrinkable(state, RoleId(job.view.id, state.view.name))
-            for job in self._jobs
+            for job in sorted(self._jobs, key=lambda job: job.view.safe_since)
             if not job.is_pending
             for state in job.roles
             if RoleId(job.view.id, state.view.name) in ids

@@ -58,6 +58,11 @@ class SchedulerOptions:
         _DEFAULTS.default_queue
     )
 
+    save_seconds_max: Annotated[
+        float,
+        option("--save-seconds-max", "Wait no longer for pods that save.", is_duration=True),
+    ] = _DEFAULTS.save_seconds_max
+
     def settings(self) -> SchedulerSettings:
         """Return the scheduler's settings; CommandError when a flag makes no sense."""
         if self.bind_workers < 1:
@@ -69,6 +74,7 @@ class SchedulerOptions:
             inqueue_timeout_s=self.inqueue_timeout,
             default_queue=self.default_queue,
             config_path=self.scheduler_conf,
+            save_seconds_max=self.save_seconds_max,
         )
 
 

@@ -72,9 +72,9 @@ def explain(
             scope = connection.namespace(namespace, name.namespace)
             target = read_target(name, scope, connection.client)
             found = read_input(connection.client, target)
-    report = report_on(target, found, settings, scheduler_name or ())
-    # Wall time: it is compared with timestamps of the cluster.
+    now = time.time()  # wall time: it is compared with timestamps of the cluster
+    report = report_on(target, found, settings, scheduler_name or (), now)
     if output is None:
-        sys.stdout.write(render(report, time.time()))
+        sys.stdout.write(render(report, now))
     else:
         print_object(report.body(), as_yaml=output is ExplainFormat.YAML)

@@ -97,9 +97,16 @@ class ExplainInput:
 
 
 def report_on(
-    target: ExplainTarget, found: ExplainInput, config: Config, scheduler_names: Collection[str]
+    target: ExplainTarget,
+    found: ExplainInput,
+    config: Config,
+    scheduler_names: Collection[str],
+    now: float | None = None,
 ) -> ExplainReport:
-    """Explain the target; of one that has ended only its end is reported."""
+    """Explain the target; of one that has ended only its end is reported.
+
+    `now` counts for a cluster only: objects in a file have no present time.
+    """
     if target.is_final:
         return ExplainReport(target)
     objects, notes = found.objects, list(found.notes)
@@ -115,7 +122,8 @@ def report_on(
     # A pod without a group is scheduled as a group of one; make the same groups here.
     objects.pods, alone = with_virtual_groups(objects.pods, names, DEFAULT_QUEUE)
     objects.groups += alone
-    explanation = explain(objects, str(target.group), config, names) if found.is_whole else None
+    at = now if found.is_live else None
+    explanation = explain(objects, str(target.group), config, names, at) if found.is_whole else None
     if found.is_whole and explanation is None:
         notes.append(f"there is no PodGroup {target.group}: has its controller seen the job?")
     return ExplainReport(

@@ -1,7 +1,6 @@
 """Explains one group: what it asks for, why nodes and its queue refuse it, what would help.
 
-Runs a session over the given objects, as the scheduler would, and asks it. Nothing is written;
-rules that depend on time are off.
+Runs a session over the given objects, as the scheduler would, and asks it. Nothing is written.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from swell.scheduler.model.reasons import LIMIT_REASONS, Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, amount_texts
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.model.unsaved import gpu_places, price_text
 from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
 from swell.scheduler.status import phase_of, statuses
@@ -44,8 +44,12 @@ def explain(
     group: str,
     config: Config = DEFAULT,
     scheduler_names: Iterable[str] = (),
+    now: float | None = None,
 ) -> Explanation | None:
-    """Returns the explanation of a group, by `namespace/name`; None when there is no such group."""
+    """Returns the explanation of a group, by `namespace/name`; None when there is no such group.
+
+    With `now` None, as for objects of files, rules that depend on time are off.
+    """
     snapshot = objects.snapshot(scheduler_names)
     job = snapshot.jobs.get(group)
     if job is None:
@@ -54,7 +58,7 @@ def explain(
     pods = Counter(task.status for task in job.tasks.values())
     holds, asks = job.allocated.copy(), job.pending.copy()
     pending = _in_order(job)
-    session = run_session(snapshot, config)
+    session = run_session(snapshot, config, now)
     status = dict(statuses(session, [job]))[group]
     refusal = status.refusal
     standing = _standing(session, job, pods, pending)
@@ -196,10 +200,30 @@ def _holders(
 
 
 def _victims(session: Session, group: str) -> tuple[str, ...]:
-    evicted = {f"pod {e.task.key}" for e in session.evictions if e.preemptor == group}
+    evicted = {
+        f"pod {e.task.key}{_price(session, [e.task])}"
+        for e in session.evictions
+        if e.preemptor == group
+    }
     shrunk = {
-        f"{job} {role} to {session.shrinks[job][role]}"
+        f"{job} {role} to {(target := session.shrinks[job][role])}"
+        + _price(session, _above(session, job, role, target))
         for (job, role), preemptor in session.shrunk_for.items()
         if preemptor == group
     }
     return tuple(sorted(evicted | shrunk))
+
+
+def _above(session: Session, job: str, role: str, target: int) -> list[Task]:
+    return [
+        task
+        for task in session.snapshot.members(job)
+        if task.elastic is not None and task.elastic.role == role and task.index >= target
+    ]
+
+
+def _price(session: Session, tasks: Sequence[Task]) -> str:
+    if session.now is None:
+        return ""
+    text = price_text(tasks, session.now, gpu_places(session.snapshot.dimensions))
+    return f": {text}" if text else ""

@@ -36,7 +36,7 @@ from swell.scheduler.live.objects import (
     queue_facts,
 )
 from swell.scheduler.live.settings import SchedulerSettings
-from swell.scheduler.model.elastic import trainers_key
+from swell.scheduler.model.elastic import last_save, trainers_key
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.native_groups import native_job_name, translated
 from swell.scheduler.model.snapshot import SchedulerSnapshot
@@ -380,6 +380,8 @@ class SchedulerCache:
             self._lowered.pop(text, None)
             self._job_facts.pop(text, None)
         else:
+            # A save makes its job a cheaper victim, but is no reason for a cycle.
+            self.snapshot.note_save(text, last_save(found))
             facts = job_facts(found)
             if self._job_facts.get(text) == facts:
                 return

@@ -47,14 +47,16 @@ class EvictionCause:
     preemptor: str = ""  # the group that gets the room
 
 
-def eviction_cause(action: str, preemptor: JobInfo | None, tasks: Iterable[Task]) -> EvictionCause:
-    """Returns why these pods of one group leave: by which rule, and for which job."""
+def eviction_cause(
+    action: str, preemptor: JobInfo | None, tasks: Iterable[Task], price: str = ""
+) -> EvictionCause:
+    """Returns why these pods of one group leave: by which rule, for which job, at what price."""
     pods = list(tasks)
     victim = pods[0].job
     record, verb = _ACTIONS.get(action, ("Evicted", action))
     n_pods = "1 pod leaves" if len(pods) == 1 else f"{len(pods)} pods leave"
     if preemptor is None:
-        return EvictionCause(PREEMPTED, f"{verb} by the scheduler: {n_pods}", record)
+        return EvictionCause(PREEMPTED, f"{verb} by the scheduler: {n_pods}{price}", record)
     text = f"{verb} by the scheduler for {beneficiary(preemptor)}: {n_pods}"
     if victim is not None and victim.key == preemptor.key:
         text = f"{verb} by the scheduler for more important pods of the same job: {n_pods}"
@@ -62,7 +64,7 @@ def eviction_cause(action: str, preemptor: JobInfo | None, tasks: Iterable[Task]
         text += f"; queue {victim.queue_name} has more than it deserves"
     elif victim is not None:
         text += f"; its own priority is {victim.priority}"
-    return EvictionCause(PREEMPTED, text, record, preemptor.key)
+    return EvictionCause(PREEMPTED, text + price, record, preemptor.key)
 
 
 def beneficiary(job: JobInfo) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
@@ -42,6 +42,7 @@ from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
+from swell.scheduler.model.unsaved import gpu_places, price_text
 from swell.scheduler.status import GroupStatus
 from swell.scheduler.topology_labels import lists_in
 
@@ -296,7 +297,10 @@ class SchedulerLoop:
                 by_victim.setdefault(task.job, []).append(task)
             winner = self._snapshot.jobs.get(preemptor)
             self._actuators.evictor.evict(
-                [(own, eviction_cause(action, winner, own)) for own in by_victim.values()],
+                [
+                    (own, eviction_cause(action, winner, own, self._price(own)))
+                    for own in by_victim.values()
+                ],
                 _leaving(tasks),
             )
         self._shrink(plan, now)
@@ -312,13 +316,24 @@ class SchedulerLoop:
                 role: Shrink(target, winner := plan.shrunk_for[job, role], self._named(winner))
                 for role, target in roles.items()
             }
+            leaving: dict[str, list[Task]] = {}
             for task in self._snapshot.members(job):
                 role = task.elastic.role if task.elastic else ""
                 if role in shrinks and task.index >= shrinks[role].target:
+                    leaving.setdefault(role, []).append(task)
                     self._start_cooldown(task.job, shrinks[role].preemptor, now)
                     self._actuators.shrinker.expect_to_leave([task], shrinks[role].preemptor)
             namespace, _, name = job.partition("/")
-            self._actuators.shrinker.shrink(Key(namespace, name), shrinks)
+            priced = {
+                role: replace(shrink, price=self._price(leaving.get(role, ())))
+                for role, shrink in shrinks.items()
+            }
+            self._actuators.shrinker.shrink(Key(namespace, name), priced)
+
+    def _price(self, tasks: Iterable[Task]) -> str:
+        """Returns what victims lose, as the rest of a sentence; empty if they lose nothing."""
+        text = price_text(tasks, self._clock.now(), gpu_places(self._snapshot.dimensions))
+        return f"; {text}" if text else ""
 
     def _named(self, key: str) -> str:
         """Returns the name of a group that gets room, with its queue and priority."""

@@ -47,6 +47,7 @@ class Shrink:
     target: int
     preemptor: str
     named: str = ""  # the same with its queue and priority, for people
+    price: str = ""  # what it costs, as the rest of a sentence
 
 
 @dataclass(slots=True)
@@ -189,7 +190,7 @@ def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> 
                 from_=current,
                 to=shrink.target,
                 by=ResizeAuthor.SCHEDULER,
-                reason=f"makes room for {shrink.named or shrink.preemptor}",
+                reason=f"makes room for {shrink.named or shrink.preemptor}{shrink.price}",
                 for_=shrink.preemptor,
             )
         )

@@ -3,6 +3,7 @@
 - `resources`: amounts as vectors, and the comparisons of quotas and nodes.
 - `tasks`: pods, their statuses, and shapes (classes of equal pods).
 - `elastic`: roles of training jobs, which can be shrunk.
+- `unsaved`: the work that pods lose when they are evicted.
 - `task_counts`: how many tasks are in each status.
 - `podset_annotations`: how close a pod's annotations want it to others.
 - `sub_groups`: parts of a gang with a minimum of their own.

@@ -14,6 +14,7 @@ from typing import Final
 from swell.api.aitrainingjob import AITrainingJob, EdlPolicy
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.tasks import COMPLETION_INDEX, Task, TaskStatus
+from swell.scheduler.model.unsaved import moment
 
 # Labels that the operators put on pods: of AITrainingJobs, then of TrainingJobs' trainers.
 JOB_LABEL: Final = "TrainingJobName"
@@ -34,6 +35,7 @@ class ElasticRole:
     minimum: int
     target: int
     may_shrink: bool
+    saved_at: float | None = None  # when the job's program last saved, if it reports that
     tasks: dict[str, Task] = field(default_factory=dict)
 
     @property
@@ -60,6 +62,10 @@ class RoleMembers:
 
     def remove_roles(self, training_job: str) -> None:
         self._roles.pop(training_job, None)
+
+    def note_save(self, training_job: str, saved_at: float | None) -> None:
+        for role in self._roles.get(training_job, {}).values():
+            role.saved_at = saved_at
 
     def of(self, training_job: str) -> Iterable[Task]:
         """Returns every task of a training job."""
@@ -95,7 +101,7 @@ class RoleMembers:
 def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
     """Returns every role of a job. Only elastic Auto roles of a job that goes on may shrink."""
     key = str(job.metadata.key)
-    goes_on = job.goes_on
+    goes_on, saved_at = job.goes_on, last_save(job)
     return {
         name.lower(): ElasticRole(
             job=key,
@@ -104,6 +110,7 @@ def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
             # Before the operator has written a target, the spec's size counts.
             target=job.status.target_replicas.get(name.lower(), spec.size),
             may_shrink=goes_on and spec.is_elastic and spec.edl_policy is EdlPolicy.AUTO,
+            saved_at=saved_at,
         )
         for name, spec in job.spec.replica_specs.items()
     }
@@ -115,6 +122,13 @@ def trainers_of(job: TrainingJob) -> dict[str, ElasticRole]:
     target = min(max(asked, spec.trainer_minimum), spec.trainer_maximum)
     key = trainers_key(str(job.metadata.key))
     return {TRAINER: ElasticRole(key, TRAINER, max(spec.trainer_minimum, 1), target, False)}
+
+
+def last_save(job: AITrainingJob) -> float | None:
+    """Returns when the job's program last saved, by its report; None without one."""
+    training = job.status.training
+    save = training.last_save if training is not None else None
+    return moment(save.time) if save is not None else None
 
 
 def trainers_key(job: str) -> str:

@@ -301,6 +301,10 @@ class SchedulerSnapshot:
         self._roles.set_roles(key, trainers_of(job))
         self._rejoin_roles(key)
 
+    def note_save(self, key: str, saved_at: float | None) -> None:
+        """Notes when a training job last saved; nothing else follows from it at once."""
+        self._roles.note_save(key, saved_at)
+
     def remove_training_job(self, key: str) -> None:
         self._roles.remove_roles(key)
         self._rejoin_roles(key)

@@ -25,6 +25,7 @@ from swell.api.meta import Body, Key
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
+from swell.api.times import format_time
 from swell.api.topology import HyperNode
 from swell.cluster.embedded.client import InProcessCluster
 from swell.runtime.cluster import Deletion, merge_patch
@@ -165,7 +166,8 @@ class Stage:
         """What kubelets would do: bound pods run."""
         for pod in await self.pods():
             if pod.spec.node_name and (not names or pod.metadata.name in names):
-                change = merge_patch({"status": {"phase": "Running"}})
+                started = pod.status.start_time or format_time(self.clock.now())
+                change = merge_patch({"status": {"phase": "Running", "startTime": started}})
                 await self.user.patch(PODS.untyped().status, pod.metadata.key, change)
 
     async def remove(self, name: str) -> None:

@@ -47,6 +47,7 @@ async def full_of_training(stage: Stage, *, saves: bool, **spec: object) -> str:
         await stage.user.patch(PODS.untyped(), Key(NAMESPACE, f"low-{number}"), change)
     await stage.sleep(2)
     await stage.run_pods()
+    await stage.sleep(60)
     await stage.gang("high", 2, priorityClassName="high")
     await stage.sleep(2)
     return format_time(stage.clock.now())
@@ -129,5 +130,18 @@ def test_others_go_at_once(spec: dict[str, object]) -> None:
         await full_of_training(stage, saves=False, **spec)
 
         assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+def test_victims_are_told_what_they_cost() -> None:
+    """The event and the record on the group have the price of the eviction."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_training(stage, saves=True)
+        messages = [text for name, reason, text in await stage.events() if reason == "Evicted"]
+
+        assert len(messages) == 4
+        assert all("; costs " in text and "CPU-seconds of work" in text for text in messages)
 
     on_stage(play)
