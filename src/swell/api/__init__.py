@@ -23,6 +23,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `injection`: the variables and files that training programs are given.
 - `report`: the report of a training program.
 - `training`: the part of a job's status that its program's reports fill in.
+- `jobhistory`: the exchange format of what became of jobs.
 - `kinds`: every resource with its struct.
 - `requests`: what a pod asks of a node.
 - `matching`: selectors, taints and tolerations.

@@ -52,6 +52,10 @@ class TrainingReport(msgspec.Struct, frozen=True, omit_defaults=True, rename="ca
     total_samples: int | None = None
     # Samples a second, smoothed, by the group's size when they were measured.
     rates: dict[str, float] = {}
+    # Seconds of a step and of its synchronisation, by "replicas/nodes/samples of one replica".
+    step_times: dict[str, tuple[float, float]] = {}
+    # Of a program that adapts its batch: the first, the largest, and a replica's least and most.
+    batch_range: tuple[int, int, int, int] | None = None
     compute_seconds: float | None = None
     sync_seconds: float | None = None
     global_batch: int | None = None

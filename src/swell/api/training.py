@@ -41,6 +41,11 @@ class TrainingStatus(ApiStruct, frozen=True):
     samples: int = 0
     total_samples: int | None = None
     rates: dict[str, str] = {}  # samples a second by size
+    # Seconds of a step and of its synchronisation, by replicas, nodes and samples of one replica:
+    # "8/2/64" to "0.31/0.04". The reader fits a model to them.
+    step_times: dict[str, str] = {}
+    # Of a program that adapts its batch: the first, the largest, and a replica's least and most.
+    batch_range: str = ""
     global_batch: int | None = None
     noise: str = ""  # of the gradient: its variance over members by the square of its mean
     loss: str = ""

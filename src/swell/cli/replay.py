@@ -16,7 +16,7 @@ from swell.cli.command_line import USAGE, CommandError
 if TYPE_CHECKING:
     from swell.replay.engine import ReplayLog
     from swell.replay.figures import ReplayFigures
-    from swell.replay.physics import ResizeCost
+    from swell.replay.physics import JobRun, ResizeCost
 
 _NODES = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,3})")
 
@@ -28,6 +28,7 @@ class ReplayFormat(StrEnum):
     JSON = "json"
     HTML = "html"
     SVG = "svg"
+    HISTORY = "history"
 
 
 class ReplayTier(StrEnum):
@@ -55,6 +56,13 @@ def replay(
     tier: Annotated[
         ReplayTier, typer.Option("--tier", help="What is known of jobs.")
     ] = ReplayTier.MEASURED,
+    policy_only: Annotated[
+        bool,
+        typer.Option(
+            "--policy-only",
+            help="Apply sizes at once, without operator and scheduler: quick, for exploring.",
+        ),
+    ] = False,
     first_size: Annotated[
         int,
         typer.Option(
@@ -72,16 +80,22 @@ def replay(
     period: Annotated[
         float, typer.Option("--period", metavar="SECONDS", help="Choose sizes this often.", min=1.0)
     ] = 60.0,
+    cooldown: Annotated[
+        float,
+        typer.Option(
+            "--cooldown", metavar="SECONDS", help="Leave a resized job alone for so long.", min=0.0
+        ),
+    ] = 60.0,
     output: Annotated[
         ReplayFormat, typer.Option("-o", "--output", help="Format.")
     ] = ReplayFormat.TABLE,
 ) -> None:
-    """Run the jobs of a trace in virtual time: sizes are applied at once, without a cluster."""
+    """Run the jobs of a trace in virtual time, with the real operator, scheduler and autoscaler."""
     policies = policy or ["goodput"]
-    shape = _shape(nodes)
-    logs, figures = _replay_all(
-        trace, profiles, _Rules(shape, tier.value, first_size, _cost(restart), period), policies
+    rules = _Rules(
+        _shape(nodes), tier.value, first_size, _cost(restart), period, cooldown, policy_only
     )
+    logs, figures = _replay_all(trace, profiles, rules, policies)
     sys.stdout.write(_text(output, f"{trace.name} on {nodes} devices", logs, figures))
 
 
@@ -94,29 +108,57 @@ class _Rules:
     first_size: int
     cost: ResizeCost
     period_s: float
+    cooldown_s: float
+    policy_only: bool
+
+    def check(self, policy: str) -> None:
+        """Refuses a policy that there is not, or not in this mode."""
+        from swell.replay.live.engine import LIVE_POLICIES
+        from swell.replay.sizers import SIZERS
+
+        if policy not in SIZERS:
+            known = ", ".join(SIZERS)
+            raise CommandError(f"there is no policy {policy!r}", f"must be one of: {known}", USAGE)
+        if not self.policy_only and policy not in LIVE_POLICIES:
+            known = ", ".join(LIVE_POLICIES)
+            hint = f"give --policy-only, or one of: {known}"
+            raise CommandError(f"no live program has the policy {policy!r}", hint, USAGE)
+        if not self.policy_only and self.tier == ReplayTier.SHARED:
+            raise CommandError("--tier shared is for --policy-only alone", exit_code=USAGE)
+        if not self.policy_only and self.first_size > 1:
+            raise CommandError("--first-size above 1 is for --policy-only alone", exit_code=USAGE)
+
+    def replay(self, runs: list[JobRun], policy: str) -> ReplayLog:
+        """Runs all jobs by one policy."""
+        from swell.replay.engine import replay
+        from swell.replay.live.engine import LiveRules, replay_live
+        from swell.replay.sizers import ReplayCluster
+
+        cluster = ReplayCluster(*self.shape, self.tier, self.first_size)
+        if self.policy_only:
+            return replay(runs, cluster, policy, self.period_s)
+        return replay_live(runs, cluster, LiveRules(policy, self.period_s, self.cooldown_s))
 
 
 def _replay_all(
     trace: Path, profiles: Path | None, rules: _Rules, policies: list[str]
 ) -> tuple[list[ReplayLog], list[ReplayFigures]]:
-    from swell.replay.engine import new_runs, replay
+    from swell.api.jobhistory import HistoryFormatError
+    from swell.replay.engine import new_runs
     from swell.replay.figures import figures_of
+    from swell.replay.histories import read_jobs
     from swell.replay.profiles import ProfileError, read_profiles
-    from swell.replay.sizers import SIZERS, ReplayCluster
-    from swell.replay.traces import TraceError, read_trace
+    from swell.replay.traces import TraceError
 
     for name in policies:
-        if name not in SIZERS:
-            known = ", ".join(SIZERS)
-            raise CommandError(f"there is no policy {name!r}", f"must be one of: {known}", USAGE)
-    logs = []
+        rules.check(name)
     try:
         programs = read_profiles(profiles) if profiles is not None else {}
-        jobs = read_trace(trace)
-        for name in policies:
-            cluster = ReplayCluster(*rules.shape, rules.tier, rules.first_size)
-            logs.append(replay(new_runs(jobs, programs, rules.cost), cluster, name, rules.period_s))
-    except (TraceError, ProfileError) as error:
+        jobs, n_left_out = read_jobs(trace)
+        if n_left_out:
+            sys.stderr.write(f"{trace}: {n_left_out} jobs without work or end are left out\n")
+        logs = [rules.replay(new_runs(jobs, programs, rules.cost), name) for name in policies]
+    except (TraceError, ProfileError, HistoryFormatError) as error:
         raise CommandError(f"{trace}: {error}") from error
     except OSError as error:
         raise CommandError(f"{error.filename}: {error.strerror}") from error
@@ -136,6 +178,12 @@ def _text(
         return to_json([one.body() for one in figures])
     if output is ReplayFormat.HTML:
         return page(title, logs, figures)
+    if output is ReplayFormat.HISTORY:
+        from swell.api.jobhistory import write_history
+        from swell.replay.histories import history_of
+
+        # A replay has no date; its history begins with the epoch.
+        return b"".join(write_history(history_of(logs[0], 0.0))).decode()
     return svg(logs[0], f"{figures[0].policy}, {title}") + "\n"
 
 

@@ -5,9 +5,11 @@
 - `interpolation`: step times between measured shapes.
 - `amdahl`: programs of which only work and a serial share are known.
 - `physics`: one job that runs, waits and reports.
+- `histories`: histories of jobs as traces, and the other way.
 - `sizers`: the policies, over replayed jobs.
 - `placing`: where replicas go when sizes are applied at once.
 - `engine`: the rounds of a replay.
 - `figures`: completion, queueing, use and fairness.
+- `live`: the same with the real operator, scheduler and autoscaler.
 - `picture`: sizes over time, and an HTML page.
 """

@@ -36,7 +36,16 @@ def new_runs(
         program = programs.get(job.program) if job.program else AmdahlProgram(job)
         if program is None:
             raise TraceError(f"there is no profile of {job.program}: give --profiles")
-        runs.append(JobRun(job.name, program, job.submitted_s, cost, requested=job.requested))
+        run = JobRun(
+            job.name,
+            program,
+            job.submitted_s,
+            cost,
+            requested=job.requested,
+            minimum=job.minimum,
+            deadline_s=job.deadline_s,
+        )
+        runs.append(run)
     return runs
 
 

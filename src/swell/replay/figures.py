@@ -29,7 +29,7 @@ class ReplayFigures:
     resizes_per_job: float
     fairness_mean: float
     fairness_worst: float
-    decision_ms: float
+    decision_ms: float | None  # CPU time of a round; not known where programs decide by themselves
 
     def body(self) -> dict[str, object]:
         """Returns the figures as JSON data, rounded to what they are worth."""
@@ -62,7 +62,7 @@ def figures_of(log: ReplayLog, policy: str) -> ReplayFigures:
         resizes_per_job=float(np.mean([job.n_resizes for job in log.jobs])),
         fairness_mean=float(fairness.mean()),
         fairness_worst=float(fairness.max()),
-        decision_ms=1e3 * float(np.median(log.decision_s)) if log.decision_s else 0.0,
+        decision_ms=1e3 * float(np.median(log.decision_s)) if log.decision_s else None,
     )
 
 
@@ -101,5 +101,9 @@ def rows(figures: Sequence[ReplayFigures]) -> list[tuple[str, ...]]:
     heading = tuple(title for title, _, _ in COLUMNS)
     return [
         heading,
-        *(tuple(form.format(getattr(one, name)) for _, name, form in COLUMNS) for one in figures),
+        *(tuple(_cell(getattr(one, name), form) for _, name, form in COLUMNS) for one in figures),
     ]
+
+
+def _cell(value: object, form: str) -> str:
+    return "-" if value is None else form.format(value)

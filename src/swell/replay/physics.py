@@ -54,9 +54,12 @@ class JobRun:
         cost: ResizeCost,
         *,
         requested: int = 1,
+        minimum: int = 1,
+        deadline_s: float | None = None,
     ) -> None:
         self.name, self.program, self.submitted_s = name, program, submitted_s
         self.cost, self.requested = cost, requested
+        self.minimum, self.deadline_s = minimum, deadline_s
         self.progress = 0.0
         self.epoch = 0
         self.placement: Placement = ()
@@ -65,6 +68,7 @@ class JobRun:
         self.n_resizes = 0
         self.gpu_s = 0.0
         self.samples: dict[tuple[int, int, int], SpeedSample] = {}
+        self.rates: dict[int, float] = {}  # samples a second at the first batch, by size
         self.noise = 0.0
         self.slowdown = 1.0
         self._model: StepModel | None = None
@@ -78,9 +82,9 @@ class JobRun:
         return sum(self.placement)
 
     @property
-    def measured_max(self) -> int:
-        """The largest size at which the job has made a step."""
-        return max((size for _, size, _ in self.samples), default=0)
+    def size_max(self) -> int:
+        """The largest size that the program can use."""
+        return max(min(self.program.size_max, self.program.batches.max_size()), self.minimum)
 
     @property
     def is_done(self) -> bool:
@@ -95,6 +99,11 @@ class JobRun:
         step, _ = self.program.step_times((size,), max(self.program.batches.first // size, 1))
         return self.program.total_progress * step
 
+    def true_rates(self) -> dict[str, float]:
+        """Returns the speed of one replica and of the largest size, by the undisturbed times."""
+        sizes = sorted({1, self.size_max})
+        return {str(size): 1.0 / max(self.ideal_s(size), 1e-9) for size in sizes}
+
     def model(self) -> StepModel | None:
         """Returns the job's model of its own speed, or None before its first step."""
         if self._model is None and self.samples:
@@ -102,9 +111,11 @@ class JobRun:
         return self._model
 
     def evidence(self, *, tells_total: bool = True) -> SpeedEvidence | None:
-        """Returns what the program has reported: progress in samples at the first batch size."""
-        if not self.samples:
-            return None
+        """Returns what the program has reported, or None before its first step."""
+        return self.shape(tells_total=tells_total) if self.samples else None
+
+    def shape(self, *, tells_total: bool = True) -> SpeedEvidence:
+        """Returns what is known of the program: progress in samples at the first batch size."""
         first, cost = self.program.batches.first, self.cost
         return SpeedEvidence(
             done=self.progress * first,
@@ -158,22 +169,31 @@ class JobRun:
             seconds -= passed
             now += passed
 
+    def next_change_s(self) -> float | None:
+        """Returns the seconds until a pause or an epoch ends; None for a job without replicas."""
+        if not self.placement or self.ended_s is not None:
+            return None
+        if self._loading_s > 0 or self._paused_s > 0:
+            return self._loading_s or self._paused_s
+        speed, _ = self._speed(tuple(n for n in self.placement if n))
+        return float(self.program.progress_by_epoch[self.epoch] - self.progress) / speed + 1e-6
+
+    def shift(self, seconds: float) -> None:
+        """Move all times of the job."""
+        self.submitted_s += seconds
+        self.started_s = None if self.started_s is None else self.started_s + seconds
+        self.ended_s = None if self.ended_s is None else self.ended_s + seconds
+        self.deadline_s = None if self.deadline_s is None else self.deadline_s + seconds
+
     def _active(self) -> Placement:
         return self._old if self._loading_s > 0 else self.placement
 
     def _train(self, seconds: float, now: float) -> float:
         """Train at most to the end of the epoch; returns the seconds that took."""
         placement = tuple(n for n in self._active() if n)
-        size = sum(placement)
-        atomic, passes = self._batch
-        batch = size * atomic * (passes + 1)
-        step_s, sync_s = self.program.step_times(placement, atomic)
-        norm, variance = self.program.gradient(batch, self.epoch)
-        self.noise = variance / max(norm, _NORM_MIN)
-        self._measure(SpeedSample(size, len(placement), atomic, step_s, sync_s))
-        scale = batch / self.program.batches.first
-        gain = (variance + norm) / (variance / scale + norm)
-        speed = gain / (step_s + passes * (step_s - sync_s)) / self.slowdown
+        speed, sample = self._speed(placement)
+        self._measure(sample)
+        self.rates[sample.size] = speed * self.program.batches.first
         goal = float(self.program.progress_by_epoch[self.epoch])
         needed = (goal - self.progress) / speed
         if needed > seconds:
@@ -186,6 +206,19 @@ class JobRun:
         else:
             self._choose_batch(placement)
         return max(needed, 0.0)
+
+    def _speed(self, placement: Placement) -> tuple[float, SpeedSample]:
+        """Returns the progress a second at a placement, and what a step shows of it."""
+        size = sum(placement)
+        atomic, passes = self._batch
+        batch = size * atomic * (passes + 1)
+        step_s, sync_s = self.program.step_times(placement, atomic)
+        norm, variance = self.program.gradient(batch, self.epoch)
+        self.noise = variance / max(norm, _NORM_MIN)
+        scale = batch / self.program.batches.first
+        gain = (variance + norm) / (variance / scale + norm)
+        speed = gain / (step_s + passes * (step_s - sync_s)) / self.slowdown
+        return speed, SpeedSample(size, len(placement), atomic, step_s, sync_s)
 
     def _measure(self, sample: SpeedSample) -> None:
         key = (sample.nodes, sample.size, int(sample.batch))

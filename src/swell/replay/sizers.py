@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swell.autoscaler.goodput.evidence import SpeedEvidence
+from swell.autoscaler.goodput.sharing import SharedProfiles
 from swell.autoscaler.goodput.sizing import SizingProblem, candidate_sizes, choose_sizes
-from swell.autoscaler.goodput.stepmodel import SpeedSample
 from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
 from swell.replay.physics import JobRun
 
@@ -31,7 +30,7 @@ class ReplayCluster:
     tier: str = "measured"
     first_size: int = 0
     horizon_s: float = 300.0
-    pool: dict[str, dict[tuple[int, int, int], SpeedSample]] = field(default_factory=dict)
+    profiles: SharedProfiles = field(default_factory=SharedProfiles)
 
     @property
     def capacity(self) -> int:
@@ -43,8 +42,13 @@ Sizer = Callable[[Sequence[JobRun], ReplayCluster, float], Mapping[str, int]]
 
 def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
     """Returns the sizes that finish jobs soonest; minimums first, in the order of coming."""
-    waiting_last = sorted(jobs, key=lambda job: (job.size == 0, job.submitted_s, job.name))
-    served = waiting_last[: cluster.capacity]
+    served = _served(jobs, cluster)
+    if cluster.tier == "shared":
+        for job in jobs:
+            if job.samples:
+                cluster.profiles.of(job.program.name).learn(job.shape())
+    if not served:
+        return dict.fromkeys((job.name for job in jobs), 0)
     rows = [_row(job, cluster, now) for job in served]
     width = max(len(sizes) for sizes, _ in rows)
     sizes = np.zeros((len(rows), width), np.int64)
@@ -70,49 +74,41 @@ def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[
     return {job.name: chosen.get(job.name, 0) for job in jobs}
 
 
+def _served(jobs: Sequence[JobRun], cluster: ReplayCluster) -> list[JobRun]:
+    """Returns the jobs whose minimums fit: those that hold something first, then the oldest."""
+    left, found = cluster.capacity, []
+    for job in sorted(jobs, key=lambda job: (job.size == 0, job.submitted_s, job.name)):
+        if job.minimum <= left:
+            found.append(job)
+            left -= job.minimum
+    return found
+
+
 def _row(job: JobRun, cluster: ReplayCluster, now: float) -> tuple[tuple[int, ...], SpeedTable]:
     evidence = job.evidence(tells_total=cluster.tier != "blind")
-    most = min(job.program.size_max, job.program.batches.max_size(), cluster.capacity)
+    most = min(job.size_max, cluster.capacity)
     if cluster.tier == "shared":
-        evidence = _shared(job, cluster)
+        evidence = cluster.profiles.of(job.program.name).evidence(evidence, job.shape())
     if evidence is None and cluster.first_size:
-        most = min(most, cluster.first_size)
+        most = max(min(most, cluster.first_size), job.minimum)
     per_node = cluster.per_node
-    top = size_limit(evidence, most)
-    sizes = candidate_sizes(1, top, per_node, job.size, cluster.capacity)
+    top = max(size_limit(evidence, most), job.minimum)
+    sizes = candidate_sizes(job.minimum, top, per_node, job.size, cluster.capacity)
     return sizes, speed_table(evidence, sizes, per_node, (now - job.submitted_s) * job.size)
-
-
-def _shared(job: JobRun, cluster: ReplayCluster) -> SpeedEvidence | None:
-    """Returns the evidence with the measurements of all jobs of the same program."""
-    known = cluster.pool.setdefault(job.program.name, {})
-    known.update(job.samples)
-    if not known:
-        return None
-    first = job.program.batches.first
-    return SpeedEvidence(
-        done=job.progress * first,
-        total=job.program.total_progress * first,
-        noise=job.noise,
-        pause_s=job.cost.pause_s,
-        samples=tuple(known.values()),
-        batches=job.program.batches,
-    )
 
 
 def even(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
     """Returns even shares, as the fulfillment policy has for jobs of equal bounds."""
     del now
-    left = cluster.capacity
+    growing = _served(jobs, cluster)
     sizes = dict.fromkeys((job.name for job in jobs), 0)
-    growing = sorted(jobs, key=lambda job: (job.size == 0, job.submitted_s, job.name))
-    most = {job.name: min(job.program.size_max, job.program.batches.max_size()) for job in jobs}
+    sizes.update({job.name: job.minimum for job in growing})
+    left = cluster.capacity - sum(sizes.values())
     while growing and left:
-        growing = growing[:left]
+        growing = [job for job in growing if sizes[job.name] < job.size_max][:left]
         for job in growing:
             sizes[job.name] += 1
         left -= len(growing)
-        growing = [job for job in growing if sizes[job.name] < most[job.name]]
     return sizes
 
 

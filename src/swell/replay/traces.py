@@ -3,9 +3,9 @@
 | columns | format |
 | --- | --- |
 | name, time, application, num_replicas, batch_size | Pollux' workloads; programs by profile |
-| name, time, work_s, min, max, serial | ours: seconds of work of one replica, sizes, serial share |
+| name, time, work_s, min, max, serial, deadline | ours: seconds of work of one replica, sizes, … |
 
-Of our format `min` (1), `max` (1) and `serial` (0.05) may be left out.
+Of our format `min` (1), `max` (1), `serial` (0.05) and `deadline` (none) may be left out.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class TraceJob:
     minimum: int = 1
     maximum: int = 1
     serial: float = 0.05
+    deadline_s: float | None = None
 
 
 def read_trace(path: Path) -> list[TraceJob]:
@@ -75,6 +76,8 @@ def _checked(line: int, row: Mapping[str, str], read: object) -> TraceJob:
         raise TraceError(f"line {line}: a time is out of bounds")
     if not 1 <= job.minimum <= job.maximum or not 0 <= job.serial <= 1:
         raise TraceError(f"line {line}: min, max or serial is out of bounds")
+    if job.deadline_s is not None and not 0 <= job.deadline_s < 1e9:
+        raise TraceError(f"line {line}: the deadline is out of bounds")
     return job
 
 
@@ -97,4 +100,5 @@ def _plain_job(row: Mapping[str, str]) -> TraceJob:
         maximum=int(row.get("max") or minimum),
         requested=int(row.get("max") or minimum),
         serial=float(row.get("serial") or 0.05),
+        deadline_s=float(row["deadline"]) if row.get("deadline") else None,
     )

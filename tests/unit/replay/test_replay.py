@@ -188,7 +188,7 @@ def test_command_shows_policies_side_by_side(
 ) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(PLAIN)
-    policies = ["--policy", "goodput", "--policy", "fulfillment"]
+    policies = ["--policy-only", "--policy", "goodput", "--policy", "fulfillment"]
 
     assert run(["replay", str(path), "--nodes", "2x4", *policies, "-o", output]) == 0
     text = capsys.readouterr().out
@@ -209,6 +209,7 @@ def test_command_replays_a_workload_with_profiles(
     path = tmp_path / "trace.csv"
     path.write_text("\n".join([whole[0], *(line for line in whole if ",ncf," in line)][:6]))
     given = [
+        "--policy-only",
         "--first-size",
         "1",
         "--profiles",
@@ -233,7 +234,7 @@ def test_picture_of_the_page_is_what_the_command_draws(
     root = POLLUX.parents[3]
     trace = str(root / "examples" / "mixed-trace.csv")
 
-    assert run(["replay", trace, "--nodes", "4x4", "-o", "svg"]) == 0
+    assert run(["replay", trace, "--policy-only", "--nodes", "4x4", "-o", "svg"]) == 0
     assert capsys.readouterr().out == (root / "docs" / "pictures" / "replay.svg").read_text()
 
 
@@ -243,6 +244,8 @@ def test_picture_of_the_page_is_what_the_command_draws(
         (["--nodes", "4"], "is not like 16x4"),
         (["--policy", "luck"], "there is no policy"),
         (["--restart", "soon"], "neither seconds nor elastic"),
+        (["--policy", "shortest-first"], "no live program has the policy"),
+        (["--first-size", "2"], "for --policy-only alone"),
         (["--profiles", "/nowhere"], "/nowhere"),
     ],
 )

@@ -21,6 +21,7 @@ from swell.api.training import MANAGER
 # As many sizes of the group as a status keeps rates for.
 RATES_MAX = 16
 NUMBER_SIZE_MAX = 32
+BATCHES_SIZE_MAX = 64
 
 _COUNT = integer(maximum=INT64_MAX)
 
@@ -58,6 +59,15 @@ def training_status() -> Schema:
             "samples": _COUNT,
             "totalSamples": _COUNT,
             "rates": mapping(number, size_max=RATES_MAX),
+            "stepTimes": mapping(
+                number,
+                size_max=RATES_MAX,
+                description="Seconds of a step and its synchronisation, by replicas/nodes/batch.",
+            ),
+            "batchRange": text(
+                "First and largest batch, and the least and most samples of one replica.",
+                size_max=BATCHES_SIZE_MAX,
+            ),
             "globalBatch": _COUNT,
             "noise": number,
             "loss": number,

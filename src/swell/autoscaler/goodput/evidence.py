@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from swell.api.training import TrainingStatus
 from swell.autoscaler.goodput.batches import BatchRange
-from swell.autoscaler.goodput.stepmodel import SpeedSample
+from swell.autoscaler.goodput.stepmodel import SpeedSample, StepModel
 
 # A speed-up this far above linear is no measurement. Caches make real programs a little faster
 # than linear; the bounds of the speed tables are tighter.
@@ -29,7 +29,8 @@ class SpeedEvidence:
     """Samples a second by size; the samples done, all of them if known; noise; a resize's pause.
 
     `samples` are means of step times with their shape, from programs that report them; `batches` is
-    the range of batch sizes of a program that adapts its own.
+    the range of batch sizes of a program that adapts its own. `model` is a fit of measurements of
+    all runs of the program, where they are shared; it replaces `samples`.
     """
 
     rates: tuple[tuple[int, float], ...] = ()
@@ -40,6 +41,8 @@ class SpeedEvidence:
     pause_s: float | None = None
     samples: tuple[SpeedSample, ...] = ()
     batches: BatchRange | None = None
+    model: StepModel | None = None
+    is_shared: bool = False
 
     @property
     def largest(self) -> int:
@@ -66,6 +69,9 @@ def read_evidence(status: TrainingStatus | None) -> SpeedEvidence | None:
     if total is not None and status.samples > total:
         return None  # more is done than there is to do
     batch = status.global_batch
+    samples = _samples(status.step_times)
+    if samples is None:
+        return None
     return SpeedEvidence(
         rates=rates,
         done=float(status.samples),
@@ -73,6 +79,8 @@ def read_evidence(status: TrainingStatus | None) -> SpeedEvidence | None:
         global_batch=float(batch) if batch is not None and 0 < batch <= _RATE_MAX else None,
         noise=_number(status.noise, _RATE_MAX),
         pause_s=_number(status.last_pause_seconds, 3600.0),
+        samples=samples,
+        batches=_batches(status.batch_range) if samples else None,
     )
 
 
@@ -94,6 +102,37 @@ def _rates(texts: Mapping[str, str]) -> tuple[tuple[int, float], ...] | None:
         if each[at] > _ABOVE_LINEAR_MAX * min(each[:at]):
             return None
     return tuple(rates)
+
+
+def _samples(texts: Mapping[str, str]) -> tuple[SpeedSample, ...] | None:
+    """Returns step times by shape; None if one of them is absurd."""
+    found = []
+    for shape, times in sorted(texts.items())[:_SAMPLES_MAX]:
+        parts, pair = shape.split("/"), times.split("/")
+        if len(parts) != 3 or len(pair) != 2 or not all(map(_is_count, parts)):
+            return None
+        size, nodes, batch = map(int, parts)
+        step_s, sync_s = (_number(one, _STEP_S_MAX) for one in pair)
+        if not 1 <= nodes <= size <= _SIZE_MAX or step_s is None or sync_s is None:
+            return None
+        if not 0 <= sync_s <= step_s or step_s <= 0:
+            return None  # the part would be longer than the whole
+        found.append(SpeedSample(size, nodes, float(batch), step_s, sync_s))
+    return tuple(found)
+
+
+def _batches(text: str) -> BatchRange | None:
+    """Returns the batches of a program that adapts them, or None if they contradict each other."""
+    parts = text.split("/")
+    if len(parts) != 4 or not all(map(_is_count, parts)):
+        return None
+    found = BatchRange(*map(int, parts))
+    is_sound = 1 <= found.first <= found.largest and 1 <= found.local_min <= found.local_max
+    return found if is_sound else None
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) >= 1
 
 
 def _number(text: str, most: float) -> float | None:

@@ -51,7 +51,7 @@ def prior(sizes: tuple[int, ...], serial: float = PRIOR_SERIAL) -> Floats:
 
 def size_limit(evidence: SpeedEvidence | None, maximum: int) -> int:
     """Returns the largest size that a job may be given by what is known of it."""
-    if evidence is None or not evidence.largest:
+    if evidence is None or evidence.is_shared or not evidence.largest:
         return maximum
     return min(maximum, GROWTH_MAX * evidence.largest)
 
@@ -75,7 +75,8 @@ def speed_table(
         left_s = min(max(evidence.left / rate_of_one, _LEFT_S_MIN), _LEFT_S_MAX)
         is_known = True
     cost_s = RESIZE_S if evidence.pause_s is None else evidence.pause_s
-    return SpeedTable(speed, left_s, is_known, cost_s, "measured")
+    tier = "shared" if evidence.is_shared else "measured"
+    return SpeedTable(speed, left_s, is_known, cost_s, tier)
 
 
 def _speed_facts(evidence: SpeedEvidence) -> SpeedEvidence:
@@ -90,7 +91,7 @@ def _measured(
 ) -> tuple[float, Floats]:
     """Returns samples a second of one replica, and the speeds over it. Cached by content."""
     asked = np.array((1, *sizes), np.int64)
-    if len(evidence.rates) + len(evidence.samples) < 2:
+    if evidence.model is None and len(evidence.rates) + len(evidence.samples) < 2:
         # One size says nothing of others: they are the prior's, and only the scale is measured.
         ((size, rate_there),) = evidence.rates or ((1, 1.0),)
         one = rate_there / float(prior((size,))[0])
@@ -113,6 +114,8 @@ def _measured(
 
 
 def _model(evidence: SpeedEvidence, per_node: int) -> StepModel:
+    if evidence.model is not None:
+        return evidence.model
     if evidence.samples:
         return _fitted(evidence.samples)
     batch = evidence.global_batch or 1.0

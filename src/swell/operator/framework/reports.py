@@ -7,6 +7,7 @@ it decides about anybody else's room.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +19,8 @@ from swell.api.schemas.training import RATES_MAX
 from swell.api.times import SKEW_S, format_time, has_passed, parse_time
 from swell.api.training import TrainingSave, TrainingStatus, TrainingStraggler
 
+# Replicas, nodes, and samples of one replica in a step.
+_SHAPE = re.compile(r"[1-9][0-9]{0,5}/[1-9][0-9]{0,5}/[1-9][0-9]{0,8}", re.ASCII)
 # The largest integer that every JSON reader keeps exact.
 COUNT_MAX = 2**53 - 1
 _NUMBER_MAX = 1e15
@@ -96,6 +99,8 @@ def training_status(received: ReceivedReport) -> TrainingStatus:
         samples=report.samples,
         total_samples=report.total_samples,
         rates=_rates(report.rates),
+        step_times=_step_times(report.step_times),
+        batch_range=_batch_range(report.batch_range),
         global_batch=report.global_batch,
         noise=_noise(report),
         loss=_text(report.loss, signed=True),
@@ -140,6 +145,22 @@ def _rates(rates: dict[str, float]) -> dict[str, str]:
     sizes = sorted(int(size) for size in rates if size.isascii() and size.isdecimal())
     known = [size for size in sizes if size <= _SIZE_MAX and _is_sound(rates.get(str(size)))]
     return {str(size): _text(rates[str(size)]) for size in known[-RATES_MAX:]}
+
+
+def _step_times(times: dict[str, tuple[float, float]]) -> dict[str, str]:
+    """The measured shapes, the last ones if there are too many; what is no shape is left out."""
+    known = {
+        shape: f"{_text(step_s)}/{_text(sync_s)}"
+        for shape, (step_s, sync_s) in times.items()
+        if _SHAPE.fullmatch(shape) and _is_sound(step_s) and step_s > 0 and _is_sound(sync_s)
+    }
+    return dict(list(known.items())[-RATES_MAX:])
+
+
+def _batch_range(batches: tuple[int, int, int, int] | None) -> str:
+    if batches is None or not all(1 <= one <= COUNT_MAX for one in batches):
+        return ""
+    return "/".join(map(str, batches))
 
 
 def _noise(report: TrainingReport) -> str:

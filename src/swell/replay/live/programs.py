@@ -1,0 +1,87 @@
+"""Replayed jobs that run where their pods are, and answer for their reports.
+
+A program notices a change of its pods when no further one follows for a moment: the pods of a
+resize start within a second. From then on it runs by its physics, to the end of each epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from swell.api.codec import encode
+from swell.operator.framework.report_client import NoReportError, ReportAnswer
+from swell.replay.live.reports import report_of
+from swell.replay.physics import JobRun
+from swell.runtime.clock import Clock
+
+# A resize is complete when no pod has come or gone for so long.
+SETTLE_S = 0.5
+# A report changes at most this often, like the decisions made by it: each has to be written.
+REPORT_S = 60.0
+
+
+class ReplayedProgram:
+    """The program of one job: its pods by node, and the run that they carry on."""
+
+    def __init__(
+        self, run: JobRun, clock: Clock, on_end: Callable[[], Awaitable[None]], *, tells_total: bool
+    ) -> None:
+        self.run = run
+        self._clock = clock
+        self._on_end = on_end
+        self._tells_total = tells_total
+        self._nodes: dict[str, str] = {}  # of running pods, by name
+        self._changed = asyncio.Event()
+        self._now_s = clock.monotonic()
+        self._report: tuple[float, bytes] = (-REPORT_S, b"")
+
+    def start_pod(self, pod: str, node: str) -> None:
+        self._nodes[pod] = node
+        self._changed.set()
+
+    def stop_pod(self, pod: str) -> None:
+        if self._nodes.pop(pod, None) is not None:
+            self._changed.set()
+
+    async def live(self) -> None:
+        """Run until the job has ended."""
+        while not self.run.is_done:
+            left_s = self.run.next_change_s()
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                self._advance()
+                continue
+            await self._settle()
+            self._advance()
+            self._place()
+        await self._on_end()
+
+    def answer(self) -> ReportAnswer:
+        """Returns the program's report. Raises NoReportError before its first step."""
+        now = self._clock.monotonic()
+        at, body = self._report
+        if now - at >= REPORT_S:
+            self._advance()
+            report = report_of(self.run, tells_total=self._tells_total)
+            if report is None:
+                raise NoReportError(self.run.name)
+            body = encode(report)
+            self._report = (now, body)
+        return ReportAnswer(200, body)
+
+    async def _settle(self) -> None:
+        while self._changed.is_set():
+            self._changed.clear()
+            await self._clock.sleep(SETTLE_S)
+
+    def _advance(self) -> None:
+        before, self._now_s = self._now_s, self._clock.monotonic()
+        self.run.advance(self._now_s - before, before)
+
+    def _place(self) -> None:
+        counts = Counter(self._nodes.values())
+        self.run.place(tuple(counts[node] for node in sorted(counts)), self._now_s)
