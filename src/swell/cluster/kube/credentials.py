@@ -118,7 +118,7 @@ class TokenFile:
 
 
 class Login(NamedTuple):
-    """What came of one login: the Authorization header, and for how long it is good."""
+    """One login gave this Authorization header, and says for how long it is good."""
 
     header: str
     left_s: float

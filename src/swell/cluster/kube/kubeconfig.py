@@ -127,17 +127,17 @@ def _plugin(entry: object, cluster: tuple[Body, bytes], login: ProviderLogin) ->
         environment={one.name: one.value for one in plugin.env or ()},
         interactive_mode=plugin.interactive_mode,
         install_hint=" ".join(plugin.install_hint.split()),
-        cluster=_told(*cluster) if plugin.provide_cluster_info else None,
+        cluster=_cluster_info(*cluster) if plugin.provide_cluster_info else None,
     )
 
 
-def _told(cluster: Body, ca_pem: bytes) -> Body:
-    """A cluster as plugins are told of it: certificates are given, files are not named."""
+def _cluster_info(cluster: Body, ca_pem: bytes) -> Body:
+    """A cluster as plugins are shown it: certificates are given, files are not named."""
     names = ("server", "insecure-skip-tls-verify", "tls-server-name")
-    told = {name: cluster[name] for name in names if cluster.get(name)}
+    shown = {name: cluster[name] for name in names if cluster.get(name)}
     if ca_pem:
-        told["certificate-authority-data"] = base64.b64encode(ca_pem).decode()
-    return told
+        shown["certificate-authority-data"] = base64.b64encode(ca_pem).decode()
+    return shown
 
 
 def _merged(paths: Sequence[Path]) -> tuple[Body, dict[tuple[str, str], Path]]:
