@@ -108,8 +108,12 @@ def _life_prices(wish: Wishes, left_s: Floats, budget: int) -> tuple[Floats, flo
         idx = np.flatnonzero(alive)
         if not len(idx):
             break
-        demand = wish.units[idx, 0].sum() + np.cumsum(steps * alive[of_job])
-        price = _clearing(limits, demand, int(wish.units[idx, 0].sum()), budget)
+        if stage:
+            # Breakpoints of jobs that have left are dropped: each stage has fewer to add up.
+            stays = alive[of_job]
+            limits, of_job, steps = limits[stays], of_job[stays], steps[stays]
+        least = int(wish.units[idx, 0].sum())
+        price = _clearing(limits, least + np.cumsum(steps), least, budget)
         if stage == 0:
             first = price
         at = (wish.limits[idx] > price).sum(axis=1)
