@@ -205,6 +205,10 @@ def _silent_goodbye(real: Callable[..., None]) -> Callable[..., None]:
     return lambda member, *, done: real(member, done=done and not member._departing.departure)
 
 
+def _finished_by_plan(real: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda leader, now: leader._know.plan is not None and real(leader, now)
+
+
 PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus has two leaders": (
         (Acceptor, "_accept", _accept_any),
@@ -230,6 +234,13 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus leaves at the first word": ((BusMember, "_obey", _obey_at_once(BusMember._obey)),),
     "bus waits for those who have finished": (
         (Leadership, "_have_others_finished", lambda *_: False),
+    ),
+    "bus lets newcomers wait for those who have finished": (
+        (
+            Leadership,
+            "_have_others_finished",
+            _finished_by_plan(Leadership._have_others_finished),
+        ),
     ),
     "bus forgets leavers": (
         (Attendance, "stays", _stays_though_leaving),

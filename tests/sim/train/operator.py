@@ -73,7 +73,8 @@ class SimulatedOperator:
         return None, "silent"  # Pods take their addresses with them.
 
     def _answer_of(self, slot: Slot) -> tuple[SimulatedProcess | None, str]:
-        if slot.is_unreachable:
+        has_ended = slot.process is not None and not slot.is_occupied
+        if slot.is_unreachable or (has_ended and self._world.story.ends_are_silent):
             return None, "silent"
         return (slot.process, "") if slot.is_occupied else (None, "refused")
 
@@ -100,13 +101,15 @@ class SimulatedOperator:
 
     def _start_soon(self, index: int, *, in_place: bool, most_s: float) -> None:
         self._slots[index].is_starting = True
+        if self._world.is_finished:
+            return  # A pod that is being made when the last step is done starts all the same.
         delay = self._world.chance.uniform(0.2, most_s)
         self._world.clock.after(delay, lambda: self._start(index, in_place=in_place))
 
     def _start(self, index: int, *, in_place: bool) -> None:
         slot, world = self._slots[index], self._world
         slot.is_starting = slot.is_unreachable = False
-        if index >= self.size or slot.is_occupied or world.is_finished:
+        if index >= self.size or slot.is_occupied:
             return
         if not in_place or not slot.instance:
             slot.instance += 1

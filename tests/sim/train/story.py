@@ -97,6 +97,8 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lag_s: float  # of the members folder, at most
     has_addresses: bool  # pods have addresses of their own, which vanish with them
     n_steps: int = 0  # 0: training has no end
+    # The port of an ended process answers nothing, as behind a relay or at an address that is gone.
+    ends_are_silent: bool = False
     actions: tuple[Action, ...] = ()
     mutant: str = ""
     violates: str = ""
@@ -116,6 +118,7 @@ def draw_story(seed: int) -> Story:
         has_addresses=chance.random() < 0.5,
         n_steps=chance.choice((0, 0, 0, 0, 0, 60)),
         actions=tuple(_draw_actions(chance, size)),
+        ends_are_silent=random.Random(f"ends {seed}").random() < 0.3,
     )
 
 

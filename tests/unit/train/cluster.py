@@ -41,6 +41,7 @@ class TrainingCluster:
         self._listed: dict[str, str] = {}
         self.rows: list[str] = []  # in the folder; the members' own addresses otherwise
         self._instances: dict[int, int] = {}
+        self._leaving: dict[int, subprocess.Popen[bytes]] = {}  # told to go by a shrink
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._every: list[subprocess.Popen[bytes]] = []
 
@@ -58,7 +59,17 @@ class TrainingCluster:
         return time.time()
 
     def tend(self) -> None:
-        """Write the members folder if anything is new: pods beyond the size go, others succeed."""
+        """Do what the operator does about pods that have ended.
+
+        The members folder tells of those that are gone or have succeeded. One that was told to go,
+        and is listed again since then, has a successor.
+        """
+        for index, process in list(self._leaving.items()):
+            if process.poll() is not None:
+                del self._leaving[index]
+                if index < self._size and self.processes[index] is process and process.returncode:
+                    self._epoch += 1
+                    self.start(index)
         codes = {index: process.poll() for index, process in sorted(self.processes.items())}
         rows = self.rows or [self.address(index) for index in range(self._size)]
         counts = " ".join(str(self._instances.get(i, 0)) for i in range(self._size))
@@ -142,6 +153,7 @@ class TrainingCluster:
         at = self.list_members(size)
         for index in old:
             if index >= size:
+                self._leaving[index] = self.processes[index]
                 self.processes[index].send_signal(signal.SIGTERM)
         self.start(*(i for i in range(size) if i not in old))
         return at

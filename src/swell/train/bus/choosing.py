@@ -11,8 +11,8 @@ from swell.train.bus.plan import NOTHING, GroupPlan, Held
 # Numbers that survivors skip: a plan of theirs gets no number that the dead may have used.
 SKIPPED = 1024
 # A cold start takes its number from the epoch, and a few random bits from the incarnation, so that
-# two cold starts of one epoch differ.
-NUMBERS_PER_EPOCH, NUMBERS_PER_CHANCE, CHANCES = 0x1_0000_0000, 0x10_0000, 0x1000
+# two cold starts of one epoch differ. Numbers fit in a report (2**53) for half a million epochs.
+NUMBERS_PER_EPOCH, NUMBERS_PER_CHANCE, CHANCES = 0x4_0000_0000, 0x4_0000, 0x1_0000
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,18 +272,19 @@ class Leadership:
     def _have_others_finished(self, now: float) -> bool:
         """Whether one that is missing has ended with success: then it has trained all there was.
 
-        One that ended for another reason has said goodbye.
+        One that ended for another reason has said goodbye. To a new process, which knows no plan,
+        the folder alone says so: the address of an ended pod may be silent for ever.
         """
         know = self._know
-        if know.plan is None or now - self._since < TAKEOVER_S:
+        if now - self._since < TAKEOVER_S:
             return False
         here = {status.incarnation for status in self._statuses.values()}
         accounted = {
             (m.index, m.instance)
-            for m in know.plan.members
+            for m in (know.plan.members if know.plan is not None else ())
             if m.incarnation in here or know.deaths.has_said_goodbye(m.incarnation)
         }
-        return bool(set(know.roster.succeeded) - accounted)
+        return bool(know.roster.last_succeeded - accounted)
 
     def _plan_of(
         self, chosen: list[MemberStatus], quorum: Quorum, newest: Held | None, *, cold: bool

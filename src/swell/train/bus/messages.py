@@ -45,6 +45,13 @@ class Roster:
     def instance_of(self, index: int) -> int:
         return self.instances[index] if index < len(self.instances) else 0
 
+    @property
+    def last_succeeded(self) -> set[tuple[int, int]]:
+        """The pods that have ended with success and have no successor."""
+        return {
+            (index, count) for index, count in self.succeeded if self.instance_of(index) <= count
+        }
+
     def is_gone(self, index: int) -> bool:
         """Whether no pod is at an index, for certain."""
         former = self.former
