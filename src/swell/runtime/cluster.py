@@ -78,6 +78,7 @@ class PatchKind(Enum):
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"  # server-side apply: JSON is YAML, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ class WriteOptions:
 
     dry_run: bool = False
     field_validation: str | None = None
+    field_manager: str = ""  # needed by a server-side apply
+    force: bool = False  # a server-side apply takes fields from other managers
 
 
 PLAIN = WriteOptions()

@@ -1,6 +1,7 @@
 """The commands `swell apply` and `replace`: make the cluster's objects what manifests say.
 
-`apply` sends a three-way patch (`three_way`); `replace` deletes and creates.
+`apply` sends a three-way patch (`three_way`), or with --server-side the manifest itself; `replace`
+deletes and creates.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Annotated
+
+import typer
 
 from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
 from swell.api.manifest import Document, Finding
@@ -20,7 +24,7 @@ from swell.api.validation import change_problems
 from swell.cli import options
 from swell.cli.arguments import resource_of
 from swell.cli.bulk import send_each
-from swell.cli.command_line import CommandError
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.jobs.submission import Strict, warn
 from swell.cli.manifests import IgnoreUnknown, in_folders, read_valid, refuse_problems
@@ -29,12 +33,14 @@ from swell.cli.objects.three_way import merged, patch_to, with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import kind_and_name
 from swell.cluster.kube import calls
-from swell.runtime.cluster import merge_patch
-from swell.runtime.errors import AlreadyExistsError, ClusterError, NotFoundError
+from swell.runtime.cluster import Patch, PatchKind, WriteOptions, merge_patch
+from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
 
 # The kind whose fields freeze once an object of it is under way.
 _FROZEN_KIND = AI_TRAINING_JOBS.kind
 _JOBS = frozenset({AI_TRAINING_JOBS.kind, TRAINING_JOBS.kind})
+# The owner of fields that this program applies on the server's side.
+FIELD_MANAGER = "swell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +53,37 @@ class ManifestObject:
     document: Document | None = None  # where it was read, to name lines of it
 
 
+@dataclass(frozen=True, slots=True)
+class ServerSideOptions:
+    """The flags of server-side apply: the server merges, by the owners of fields."""
+
+    server_side: Annotated[
+        bool, typer.Option("--server-side", help="Let the server merge, by owners of fields.")
+    ] = False
+    force_conflicts: Annotated[
+        bool,
+        typer.Option("--force-conflicts", help="Take fields over from others; server-side only."),
+    ] = False
+    field_manager: Annotated[
+        str, typer.Option("--field-manager", metavar="NAME", help="Whom the fields belong to.")
+    ] = FIELD_MANAGER
+
+
 @option_groups
 def apply(
     *,
     files: options.FilesAndFolders,
     recursive: options.Recursive = False,
     strict: Strict = False,
+    merging: ServerSideOptions,
     ignore_unknown: IgnoreUnknown = False,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Create or update objects. If anything is invalid, nothing is sent."""
+    if merging != ServerSideOptions() and not merging.server_side:
+        hint = "add --server-side"
+        raise CommandError("only a server-side apply has owners of fields", hint, USAGE)
     documents = _documents(in_folders(files, recursive=recursive))
     with connected(cluster, writes=True) as connection:
         # All of them are resolved before the first is sent: an unknown kind changes nothing.
@@ -65,6 +91,11 @@ def apply(
         warn(documents, connection, is_strict=strict)
         changes = list(zip(resolved, _changes_of(resolved, connection), strict=True))
         refuse_problems([finding for one, change in changes for finding in change.findings(one)])
+        if merging.server_side:
+            for one in resolved:
+                _apply_server_side(one, merging, connection)
+                sys.stdout.write(f"{kind_and_name(one.body)} serverside-applied\n")
+            return
         for some in _in_turn(changes):
             for one, done in _sent(some, connection):
                 sys.stdout.write(f"{kind_and_name(one.body)} {done}\n")
@@ -90,6 +121,18 @@ def replace(
                 wait_until_gone(one.resource, live, connection)
             connection.client.send(calls.create(one.resource, with_last_applied(one.body)))
             sys.stdout.write(f"{kind_and_name(one.body)} replaced\n")
+
+
+def _apply_server_side(
+    one: ManifestObject, merging: ServerSideOptions, connection: ClusterConnection
+) -> None:
+    wanted = WriteOptions(field_manager=merging.field_manager, force=merging.force_conflicts)
+    patch = Patch(PatchKind.APPLY, one.body)
+    try:
+        connection.client.send(calls.patch(one.resource, one.key, patch, wanted))
+    except ConflictError as error:
+        hint = "leave the fields to their owners, or take them over: --force-conflicts"
+        raise CommandError(f"{kind_and_name(one.body)}: {error.status.message}", hint) from error
 
 
 def _documents(files: list[str]) -> list[Document]:

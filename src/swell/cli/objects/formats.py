@@ -83,6 +83,14 @@ def print_objects(items: Sequence[Body], choice: OutputChoice, *, is_single: boo
             raise AssertionError("tables are the server's")
 
 
+def without_owners(item: Body) -> Body:
+    """Return an object without its managedFields, which few people ever want to see."""
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
+        return item
+    return {**item, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
+
+
 def column_rows(items: Sequence[Body], choice: OutputChoice) -> list[list[str]]:
     """Return heading and rows of custom columns."""
     pairs = [part.partition(":") for part in choice.template.split(",")]

@@ -33,6 +33,7 @@ from swell.cli.objects.formats import (
     parse_output,
     print_objects,
     sort_key,
+    without_owners,
 )
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, shown_rows
@@ -61,6 +62,7 @@ class TableView:
     has_labels: bool = False
     has_namespaces: bool = False
     has_kinds: bool = False  # names are written kind/name
+    has_owners: bool = False  # objects are printed with their managedFields
 
     @property
     def needs_objects(self) -> bool:
@@ -77,6 +79,9 @@ def get(
     sort_by: SortBy = "",
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False,
     show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of labels.")] = False,
+    show_managed_fields: Annotated[
+        bool, typer.Option("--show-managed-fields", help="Also the owners of fields, in json|yaml.")
+    ] = False,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="A missing object is no error.")
     ] = False,
@@ -100,7 +105,7 @@ def get(
         asked = Selection(namespace, labels, fields)
         wanted = wanted_objects(arguments or [], connection, asked, everywhere=everywhere)
         has_kinds = bool(arguments) and len(wanted) > 1
-        view = TableView(choice, sort_by, show_labels, everywhere, has_kinds)
+        view = TableView(choice, sort_by, show_labels, everywhere, has_kinds, show_managed_fields)
         if watch:
             from swell.cli.objects.watching import watch_objects
 
@@ -123,6 +128,8 @@ def _show_objects(
     items = [item for _, page in each_served(wanted, read) for item in page]
     if view.sort_by:
         items.sort(key=lambda item: sort_key(view.sort_by, item))
+    if not view.has_owners:
+        items = [without_owners(item) for item in items]
     is_single = sum(len(one.names) for one in wanted) == 1 and len(wanted) == 1
     print_objects(items, view.choice, is_single=is_single)
 

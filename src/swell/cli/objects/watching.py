@@ -18,7 +18,7 @@ from swell.api import codec
 from swell.api.meta import Body
 from swell.cli.connection import ClusterConnection
 from swell.cli.objects.finding import WantedObjects
-from swell.cli.objects.formats import print_objects
+from swell.cli.objects.formats import print_objects, without_owners
 from swell.cli.objects.get import TABLE, TableView, rows_of, table_path
 from swell.cli.output import to_yaml
 from swell.cluster.kube import calls
@@ -145,6 +145,7 @@ class _Printer:
         sys.stdout.flush()
 
     def _show_object(self, item: Body) -> None:
+        item = item if self._view.has_owners else without_owners(item)
         if self._view.choice.format.value == "yaml":
             sys.stdout.write(f"---\n{to_yaml(item)}")
         else:

@@ -11,6 +11,7 @@ its kind, and ends as a commit in `storage`, whose log feeds the watches.
 - `slices`: long work on the event loop, done in slices.
 - `refusals`: every refusal: code, reason, message and causes.
 - `access`: who may do what: roles, bindings, reviews.
+- `ownership`: server-side apply, and which client owns which field.
 - `patching`: the three kinds of patches.
 - `selectors`: label and field selectors.
 - `objectmeta`: the rules of metadata, the same for every kind.

@@ -36,7 +36,7 @@ from swell.cluster.embedded.verbs.scaling import ScaleVerbs
 from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
 from swell.cluster.embedded.verbs.writing import NAMESPACES, PendingWrite, WriteVerbs
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Patch
+from swell.runtime.cluster import Patch, PatchKind
 
 R = TypeVar("R")
 # Runs a decision outside the event loop.
@@ -136,9 +136,24 @@ class ApiServer:
         *,
         subresource: str = "",
     ) -> Stored:
+        if patch.kind is PatchKind.APPLY:
+            return self.apply(kind, key, patch.body, request, subresource).stored
         if subresource == "scale":
             return self._scales.patch(kind, key, patch, request)
         return self._writes.commit(self.decide_patch(kind, key, patch, request, subresource)).stored
+
+    def apply(
+        self, kind: ServedKind, key: Key, body: object, request: RequestContext, subresource: str
+    ) -> Written:
+        """PATCH by server-side apply, which creates an object that is missing."""
+        return self._writes.commit(self.decide_apply(kind, key, body, request, subresource))
+
+    def decide_apply(
+        self, kind: ServedKind, key: Key, body: object, request: RequestContext, subresource: str
+    ) -> PendingWrite:
+        if subresource == "scale":
+            raise refusals.bad_request("a scale cannot be applied; patch it")
+        return self._writes.decide_apply(kind, key, body, request, subresource)
 
     def decide_patch(
         self, kind: ServedKind, key: Key, patch: Patch, request: RequestContext, subresource: str

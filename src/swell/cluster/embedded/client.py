@@ -227,7 +227,13 @@ class InProcessCluster:
                 yield WatchEvent(EventType.BOOKMARK, None, str(watch.version))
 
     def _request(self, options: WriteOptions) -> RequestContext:
-        return RequestContext(self._actor, options.dry_run, options.field_validation or "")
+        return RequestContext(
+            self._actor,
+            options.dry_run,
+            options.field_validation or "",
+            manager=options.field_manager,
+            force=options.force,
+        )
 
     def _kind(self, resource: Resource[T]) -> ServedKind:
         kind = self._api.registry.find(resource.group, resource.version, resource.plural)

@@ -17,9 +17,13 @@ A patch is refused in one of these ways:
     the patched object calls itself another kind      422  not_of_kind
     the patched object breaks a rule of its kind      422  invalid
     the object has changed since the version given    409  conflict
+    an apply changes fields of other managers         409  apply_conflict
+    an apply of a list with two items of one key      400  untyped_apply
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from swell.api.meta import Body, Status, StatusCause, StatusDetails
 from swell.cluster.embedded.access.attributes import Identity, RequestAttributes, denial
@@ -173,6 +177,27 @@ def already_exists(kind: ServedKind, name: str) -> ClusterError:
 def conflict(kind: ServedKind, name: str, message: str) -> ClusterError:
     """An update that was decided on another state than the current one."""
     return _conflict(kind.plural, kind.group, name, message)
+
+
+def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> ClusterError:
+    """An apply changes fields that belong to others: pairs of a manager and a path, in order."""
+    n_fields = len(conflicts)
+    counted = "1 conflict" if n_fields == 1 else f"{n_fields} conflicts"
+    owned: dict[str, list[str]] = {}
+    for owner, path in conflicts:
+        owned.setdefault(owner, []).append(path)
+    texts = []
+    for owner, paths in owned.items():
+        if n_fields == 1:
+            texts.append(f"conflict with {owner}: {paths[0]}")
+        else:
+            texts.append("\n- ".join([f"conflicts with {owner}:", *paths]))
+    causes = tuple(
+        StatusCause(reason="FieldManagerConflict", message=f"conflict with {owner}", field=path)
+        for owner, path in conflicts
+    )
+    message = f"Apply failed with {counted}: " + "\n".join(texts)
+    return _refusal(409, "Conflict", message, StatusDetails(causes=causes))
 
 
 def delete_conflict(kind: ServedKind, name: str, message: str) -> ClusterError:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.access.attributes import ADMIN, Identity
 from swell.cluster.embedded.access.index import AccessIndex
 from swell.schema.field_errors import FieldError
+
+if TYPE_CHECKING:
+    from swell.cluster.embedded.ownership.managers import Managers
 
 
 @dataclass(slots=True)
@@ -30,6 +33,8 @@ class WriteContext:
     warnings: list[str] = field(default_factory=list)
     actor: str = ""
     dry_run: bool = False
+    manager: str = ""  # the client, as the owner of the fields that it writes
+    applied: Managers | None = None  # the managers after a server-side apply
     # Top-level fields that are equal to the stored ones. They were checked when they were stored,
     # so rules with a fixed schema skip them.
     unchanged: frozenset[str] = frozenset()
@@ -135,6 +140,7 @@ class ServedKind:
     stored_as: str = ""  # collection, when it is not this resource's own
     conversion: Conversion | None = None  # None: this version is the stored one
     merge_schema: object | None = None  # a MergeSchema; None: strategic merge is unsupported
+    schema: Body | None = field(default=None, repr=False)  # of a custom resource
     scale: ScalePaths | None = None
 
     has_generation: bool = True

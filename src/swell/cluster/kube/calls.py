@@ -145,6 +145,8 @@ def _write(
         key,
         dryRun="All" if options.dry_run else "",
         fieldValidation=options.field_validation or "",
+        fieldManager=options.field_manager,
+        force="true" if options.force else "",
     )
     return KubeCall(
         method, path, lambda raw: decoding.decode_answer(raw, resource), body, content_type

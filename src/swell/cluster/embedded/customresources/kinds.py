@@ -239,6 +239,7 @@ def _kind(
         subresources=frozenset(subresources),
         columns=_columns(version),
         custom=True,
+        schema=(version.get("schema") or {}).get("openAPIV3Schema"),
         rules=rules,
         conversion=conversion,
         scale=_scale(subresources.get("scale")),

@@ -110,7 +110,14 @@ def write_context(
         errors.append(not_supported("fieldValidation", level, VALIDATION_LEVELS))
     if errors:
         raise refusals.invalid(options_kind, _META, "", errors)
-    return RequestContext(actor, bool(query.get("dryRun")), level, warnings)
+    return RequestContext(
+        actor,
+        bool(query.get("dryRun")),
+        level,
+        warnings,
+        manager=manager,
+        force=is_true(query, "force"),
+    )
 
 
 def delete_request_from_query(query: Query) -> DeleteRequest:

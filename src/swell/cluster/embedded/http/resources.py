@@ -59,6 +59,7 @@ from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Deleted, Page, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
+from swell.schema.field_errors import forbidden, required
 
 # Bidirectional streams, which this server does not speak.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
@@ -303,8 +304,11 @@ class Resources:
     async def _patch(self, request: ResourceRequest) -> web.StreamResponse:
         kind = _patch_kind(request)
         context = request.write_context("PatchOptions")
+        _check_patch_options(kind, context)
         raw = await read_body(request.http)
         subresource = request.path.subresource
+        if kind is PatchKind.APPLY:
+            return await self._apply(request, context, raw)
         # A missing object is noticed before a patch that is none.
         current = await self._api.answer(lambda: self._api.get(request.kind, request.key))
         patch = Patch(kind, (read := await parsed(read_reported_json, raw)).value)
@@ -326,6 +330,27 @@ class Resources:
                 )
             )
         return responses.of_bytes(request.representation.object(stored), 200, context.warnings)
+
+    async def _apply(
+        self, request: ResourceRequest, context: RequestContext, raw: bytes
+    ) -> web.StreamResponse:
+        """A server-side apply; unlike a patch it creates an object that is missing."""
+        kind, key, subresource = request.kind, request.key, request.path.subresource
+        body, found = await parsed(read_yaml, raw)
+        _report_duplicates(found, context)
+        if not isinstance(body, dict):
+            raise bad_request("the body of an apply must be an object")
+        if _is_large(request, len(raw)):
+            written = await self._api.answer_large(
+                lambda: self._api.decide_apply(kind, key, _copy(body), context, subresource),
+                off_loop,
+            )
+        else:
+            written = await self._api.answer(
+                lambda: self._api.apply(kind, key, body, context, subresource)
+            )
+        shown = request.representation.object(written.stored)
+        return responses.of_bytes(shown, 201 if written.created else 200, context.warnings)
 
     async def _delete(self, request: ResourceRequest) -> web.StreamResponse:
         delete = await _delete_request(request)
@@ -501,6 +526,17 @@ def _patch_kind(request: ResourceRequest) -> PatchKind:
         known = [k for k in _PATCHES if not (request.kind.custom and "strategic" in k)]
         raise refusals.unsupported_media(media, *known)
     return kind
+
+
+def _check_patch_options(kind: PatchKind, context: RequestContext) -> None:
+    """Refuse an apply without a manager, and the force of what is no apply."""
+    errors = []
+    if kind is PatchKind.APPLY and not context.manager:
+        errors.append(required("fieldManager", "is required for apply patch"))
+    if kind is not PatchKind.APPLY and context.force:
+        errors.append(forbidden("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise refusals.invalid("PatchOptions", "meta.k8s.io", "", errors)
 
 
 def _media_type(request: web.BaseRequest) -> str:

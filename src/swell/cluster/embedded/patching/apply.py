@@ -31,6 +31,8 @@ def apply_patch(kind: ServedKind, body: Body, patch: Patch) -> Body:
             return merge(body, patch.body)
         case PatchKind.STRATEGIC:
             return _strategic(kind, body, patch.body)
+        case PatchKind.APPLY:
+            raise AssertionError("an apply is no patch of a body: see `ownership`")
 
 
 def merge(body: Body, patch: Body) -> Body:

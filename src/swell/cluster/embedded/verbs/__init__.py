@@ -4,7 +4,8 @@
 - `core`: the parts that all verbs share, and every commit they make.
 - `reading`: get, list and the start of a watch.
 - `watching`: filters, and a watch as a cursor on the log.
-- `writing`: create, update and patch.
+- `applying`: server-side apply: checks, conflicts, and the managers to store.
+- `writing`: create, update, patch and apply.
 - `deleting`: delete and deletecollection.
 - `podverbs`: bindings and evictions.
 - `scaling`: the scale subresource.

@@ -95,6 +95,7 @@ class ServerCore:
             warnings=request.warnings,
             actor=request.actor,
             dry_run=request.dry_run,
+            manager=request.manager or request.actor,
             each=reads.each,
             collections_read=reads.collections,
             identity=request.identity,

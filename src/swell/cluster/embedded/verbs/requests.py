@@ -31,6 +31,8 @@ class RequestContext:
     # Fields that the body of a patch gives twice: reported once the patched object could be read.
     duplicates: list[str] = field(default_factory=list)
     identity: Identity = ADMIN
+    manager: str = ""  # the name under which fields are owned; else the actor's
+    force: bool = False  # an apply takes fields from other managers
 
 
 @dataclass(frozen=True, slots=True)

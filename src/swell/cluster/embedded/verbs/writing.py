@@ -1,4 +1,4 @@
-"""Create, update and patch: the order of their checks, and the metadata that the server writes.
+"""Create, update, patch and apply: the order of checks, and the metadata that the server writes.
 
 Rules of single kinds are behind `KindRules`; deletion is in `deleting`. Every write goes this way:
 
@@ -27,6 +27,12 @@ from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind, WriteContext
 from swell.cluster.embedded.storage import Stored
+from swell.cluster.embedded.verbs.applying import (
+    MANAGED_FIELDS,
+    apply_config,
+    checked_config,
+    own_fields,
+)
 from swell.cluster.embedded.verbs.core import ServerCore, refuse_invalid
 from swell.cluster.embedded.verbs.requests import RequestContext, Written
 from swell.runtime.cluster import Patch, PatchKind
@@ -72,7 +78,7 @@ class PendingWrite:
 
 
 class WriteVerbs:
-    """The verbs create, update and patch."""
+    """The verbs create, update, patch and apply."""
 
     def __init__(self, core: ServerCore) -> None:
         self._core = core
@@ -161,6 +167,34 @@ class WriteVerbs:
         _check_name(new["metadata"], key)
         return self._replace(kind, key, current, new, context)
 
+    def decide_apply(
+        self,
+        kind: ServedKind,
+        key: Key,
+        body: object,
+        request: RequestContext,
+        subresource: str = "",
+    ) -> PendingWrite:
+        """Server-side apply: it creates a missing object."""
+        context = self._core.context("patch", request, subresource)
+        config = checked_config(kind, key, body, subresource)
+        stored = self._core.find(kind, key)
+        if stored is None:
+            if subresource:
+                raise refusals.not_found(kind.plural, kind.group, key.name)
+            if config["metadata"].get("uid"):
+                raise refusals.conflict(kind, key.name, "uid mismatch: there is no object")
+            self._core.check_creation(kind, key, context)
+        # A copy of its own: shaping may change it, and the old state is compared with the new one.
+        live = self._core.as_served(kind, stored).copy() if stored is not None else None
+        found = apply_config(kind, live, config, context, force=request.force)
+        context.applied = found.managers
+        new = self._shaped(kind, found.body, context)
+        _check_name(new["metadata"], key)
+        if stored is None:
+            return self._create(kind, key.namespace, new, context)
+        return self._replace(kind, key, self._current(kind, stored), new, context)
+
     # -- steps -------------------------------------------------------------------------------
 
     def _shaped(self, kind: ServedKind, body: Body, context: WriteContext) -> Body:
@@ -182,9 +216,8 @@ class WriteVerbs:
                 raise refusals.not_of_kind(context.verb, problem)
         body = kind.rules.shape(body, context)
         metadata = body.setdefault("metadata", {})
-        # Obsolete, and without server-side apply of no use: neither is stored.
+        # Obsolete, and not stored.
         metadata.pop("selfLink", None)
-        metadata.pop("managedFields", None)
         return body
 
     def _create(
@@ -192,6 +225,7 @@ class WriteVerbs:
     ) -> PendingWrite:
         decided_at = self._core.storage.version
         metadata = body["metadata"]
+        given = metadata.pop(MANAGED_FIELDS, None)
         _set_namespace(kind, namespace, metadata)
         version = metadata.get("resourceVersion") or "0"
         if _VERSION.fullmatch(version) and int(version) > 0:
@@ -202,6 +236,7 @@ class WriteVerbs:
         if generated:
             metadata["name"] = self._free_name(kind, namespace, metadata["generateName"])
         kind.rules.prepare(body, None, context)
+        own_fields(kind, None, body, given, context)
         key = Key(namespace if kind.namespaced else "", metadata.get("name") or "")
         errors = metadata_errors(kind, metadata, None)
         context.metadata_errors.extend(errors)
@@ -221,11 +256,13 @@ class WriteVerbs:
     ) -> PendingWrite:
         decided_at = self._core.storage.version
         stored, old = current
+        given = new["metadata"].pop(MANAGED_FIELDS, None)
         self._check_version(kind, key, stored, new["metadata"])
         _set_namespace(kind, key.namespace, new["metadata"])
         _keep_server_fields(new["metadata"], old["metadata"], context)
         new["metadata"]["resourceVersion"] = str(stored.version)
         kind.rules.prepare(new, old, context)
+        own_fields(kind, old, new, given, context)
         metadata = new["metadata"]
         if kind.has_generation and kind.rules.grows_generation(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
