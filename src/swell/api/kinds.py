@@ -11,7 +11,15 @@ from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.api.workloads import Job, ReplicaSet
@@ -63,6 +71,15 @@ PERSISTENT_VOLUME_CLAIMS = Resource(
     PersistentVolumeClaim,
     short_names=("pvc",),
 )
+PERSISTENT_VOLUMES = Resource(
+    "",
+    "v1",
+    "PersistentVolume",
+    "persistentvolumes",
+    PersistentVolume,
+    namespaced=False,
+    short_names=("pv",),
+)
 STORAGE_CLASSES = Resource(
     "storage.k8s.io",
     "v1",
@@ -71,6 +88,21 @@ STORAGE_CLASSES = Resource(
     StorageClass,
     namespaced=False,
     short_names=("sc",),
+)
+CSI_NODES = Resource("storage.k8s.io", "v1", "CSINode", "csinodes", CsiNode, namespaced=False)
+CSI_DRIVERS = Resource(
+    "storage.k8s.io", "v1", "CSIDriver", "csidrivers", CsiDriver, namespaced=False
+)
+CSI_STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", CsiStorageCapacity
+)
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io",
+    "v1",
+    "VolumeAttachment",
+    "volumeattachments",
+    VolumeAttachment,
+    namespaced=False,
 )
 RESOURCE_QUOTAS = Resource(
     "", "v1", "ResourceQuota", "resourcequotas", ResourceQuota, short_names=("quota",)

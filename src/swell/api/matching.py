@@ -48,6 +48,16 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     ) and all(_requirement_holds(field, fields) for field in term.match_fields)
 
 
+def labels_match(selector: NodeSelector, labels: Labels) -> bool:
+    """Whether one of the terms matches the labels alone; a term about fields never does."""
+    return any(
+        not term.match_fields
+        and bool(term.match_expressions)
+        and all(_requirement_holds(one, labels) for one in term.match_expressions)
+        for term in selector.node_selector_terms
+    )
+
+
 def _requirement_holds(
     requirement: NodeSelectorRequirement | LabelSelectorRequirement, labels: Labels
 ) -> bool:

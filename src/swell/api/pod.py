@@ -167,11 +167,16 @@ class PersistentVolumeClaimSource(ApiStruct, frozen=True):
     claim_name: str = ""
 
 
+class EphemeralVolumeSource(ApiStruct, frozen=True):
+    """Asks for a claim that is made for this pod and goes with it."""
+
+
 class Volume(ApiStruct, frozen=True):
     """A volume of a pod. Only claims decide whether the pod can start."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
 
 
 class SchedulingGroup(ApiStruct, frozen=True):

@@ -22,7 +22,10 @@ from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.model.volumes.preparation import lost_pins
+from swell.scheduler.model.volumes.reservations import VolumeChoice
 from swell.scheduler.plugins import PLUGINS
+from swell.scheduler.plugins.predicates import binds_volumes
 from swell.scheduler.session import Eviction, Session
 from swell.scheduler.status import GroupStatus, pod_refusals, statuses
 
@@ -61,6 +64,10 @@ class SchedulingPlan:
     domains: dict[str, ChosenDomain]
     # Group -> why its network topology has no effect.
     not_applied: dict[str, str]
+    # The volumes of the tasks that are to be bound.
+    volumes: dict[Task, VolumeChoice]
+    # Claims that are to be provisioned on a node that is gone.
+    lost_pins: dict[str, str]
     pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]
     # What the plugin in charge of quotas says of a queue, also after the cycle.
     queue_share: Callable[[QueueInfo], QueueShare | None]
@@ -101,9 +108,21 @@ def run_cycle(
         groups=groups,
         domains=dict(domains_of(session)),
         not_applied=dict(not_applied(session, session.jobs)),
+        volumes=_volumes(session) if binds_volumes(config) else {},
+        lost_pins=lost_pins(snapshot) if binds_volumes(config) else {},
         pod_refusals=lambda job: dict(pod_refusals(session, job)),
         queue_share=session.votes.queue_share,
     )
+
+
+def _volumes(session: Session) -> dict[Task, VolumeChoice]:
+    """Returns the volumes of the tasks that are to be bound and have claims."""
+    choices = session.snapshot.volumes.reservations.choices
+    return {
+        task: choice
+        for task in session.binds
+        if task.shape.claims_volumes and (choice := choices.get(task.key)) is not None
+    }
 
 
 def run_session(

@@ -39,7 +39,9 @@ def place_gang(
     placed = False
     for run in _runs(order):
         first = run[0]
-        if queue is None or (first.role and first.role in failed_roles):
+        # Pods with claims differ by their volumes: where one fails, the next may not.
+        is_alike = not first.shape.claims_volumes
+        if queue is None or (is_alike and first.role and first.role in failed_roles):
             continue
         n_wanted = min(len(run), max(votes.part_shortfall(job, part, first.role), 1))
         n_allowed = votes.allowance(queue, first.shape, n_wanted)
@@ -52,9 +54,12 @@ def place_gang(
         placed = placed or n_placed > 0
         if n_placed < n_allowed:
             # The numbers are added at the end of the session, when other jobs have taken room, too.
-            session.refuse(job, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, ""))
+            # Volumes are given back by then, so a pod with claims gets its numbers here.
+            why = "" if is_alike else session.placer.why_not(run[n_placed])
+            session.refuse(job, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, why))
             session.stuck[job.key] = run[n_placed]
-            failed_roles.add(first.role)
+            if is_alike or job.min_member == len(job.tasks):
+                failed_roles.add(first.role)
             if part is None and not _can_become_ready(job, failed_roles):
                 break
         if placed and votes.part_shortfall(job, part) == 0:
@@ -67,9 +72,13 @@ def _runs(order: deque[Task]) -> Iterator[list[Task]]:
     while order and order[0].status is not TaskStatus.PENDING:
         order.popleft()
     pending = (task for task in order if task.status is TaskStatus.PENDING)
-    for _, alike in groupby(pending, key=class_of):
+    for _, alike in groupby(pending, key=_run_key):
         while run := list(islice(alike, RUN_MAX)):
             yield run
+
+
+def _run_key(task: Task) -> tuple[object, ...]:
+    return (*class_of(task), task.key) if task.shape.claims_volumes else class_of(task)
 
 
 def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> int:

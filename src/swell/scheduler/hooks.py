@@ -121,7 +121,7 @@ class Hooks:
     node_filter: Callable[[Shape], Mask] | None = None
     task_filter: Callable[[Task, bool], Mask | None] | None = None
     # Why nodes refuse a task: each reason with the nodes that pass it, in the order of the checks.
-    diagnose: Callable[[Task], Iterable[tuple[WaitReason, Mask]]] | None = None
+    diagnose: Callable[[Task], Iterable[tuple[WaitReason, Mask, str]]] | None = None
     node_score: Callable[[Shape], Vector] | None = None
     # Scores nodes by their utilization (resources x nodes) with one more task of the shape. A value
     # above 1 means too full; a resource that a node does not have counts as 0.

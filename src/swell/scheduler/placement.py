@@ -336,7 +336,7 @@ class Placer:
             return known[1]
         n_fitting, n_nodes, counts = self.refusals(task)
         text = histogram(n_fitting, n_nodes, counts)
-        if n_fitting:
+        if n_fitting and not task.shape.claims_volumes:
             text = f"room for {self.n_slots(task.shape)} like it; {text}"
         # Tasks of one shape get the same line, unless other pods' labels matter to them.
         if not self._depends_on_others(task):
@@ -356,8 +356,8 @@ class Placer:
         counts.append(NodeCount(WaitReason.NODE_UNREADABLE, int(closed.sum())))
         left &= ~closed
         for diagnose in self._diagnoses:
-            for reason, passing in diagnose(task):
-                counts.append(NodeCount(reason, int((left & ~passing).sum())))
+            for reason, passing, detail in diagnose(task):
+                counts.append(NodeCount(reason, int((left & ~passing).sum()), detail=detail))
                 left = left & passing
         idle, request = self._nodes.idle, task.shape.request
         fitting = left.copy()

@@ -18,12 +18,21 @@ from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from swell.api.topology import HyperNode
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES, SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
+from swell.scheduler.model.volumes.objects import StorageObjects
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -43,6 +52,14 @@ class SchedulerObjects:
     training_jobs: list[AITrainingJob] = field(default_factory=list)
     claims: list[PersistentVolumeClaim] = field(default_factory=list)
     storage_classes: list[StorageClass] = field(default_factory=list)
+    volumes: list[PersistentVolume] = field(default_factory=list)
+    csi_nodes: list[CsiNode] = field(default_factory=list)
+    csi_drivers: list[CsiDriver] = field(default_factory=list)
+    storage_capacities: list[CsiStorageCapacity] = field(default_factory=list)
+    volume_attachments: list[VolumeAttachment] = field(default_factory=list)
+    # Whether the objects are those of a whole cluster. Otherwise, without any claim, volume or
+    # class among them, nothing is known of storage and its rules are off.
+    are_whole: bool = False
     hyper_nodes: list[HyperNode] = field(default_factory=list)
     # By kind and key: why an object, of which a placeholder is in the lists, cannot be read.
     unreadable: dict[tuple[str, Key], str] = field(default_factory=dict)
@@ -64,13 +81,26 @@ class SchedulerObjects:
         for native in _by_name(self.native_groups):
             snapshot.put_native_group(native.metadata.key, native)
         _put_all(self.training_jobs, snapshot.put_training_job)
+        self._put_storage(snapshot.volumes.objects)
         for pod in _by_name(self.pods):
             snapshot.put_pod(pod, unreadable=self._why_unreadable(pod))
         _put_all(self.budgets, snapshot.put_budget)
-        _put_all(self.claims, snapshot.put_claim)
-        _put_all(self.storage_classes, snapshot.put_storage_class)
         _put_all(self.hyper_nodes, snapshot.hyper_nodes.put)
         return snapshot
+
+    @property
+    def knows_storage(self) -> bool:
+        return self.are_whole or bool(self.claims or self.volumes or self.storage_classes)
+
+    def _put_storage(self, storage: StorageObjects) -> None:
+        storage.are_known = self.knows_storage
+        _put_all(self.claims, storage.put_claim)
+        _put_all(self.volumes, storage.put_volume)
+        _put_all(self.storage_classes, storage.put_class)
+        _put_all(self.csi_nodes, storage.put_csi_node)
+        _put_all(self.csi_drivers, storage.put_csi_driver)
+        _put_all(self.storage_capacities, storage.put_capacity)
+        _put_all(self.volume_attachments, storage.put_attachment)
 
     def _why_unreadable(self, one: Node | Pod | PodGroup | Queue) -> str:
         return self.unreadable.get((one.kind, one.metadata.key), "")
@@ -102,6 +132,8 @@ def answer(plan: SchedulingPlan) -> dict[str, object]:
             for key, status in sorted(plan.groups.items())
         },
     }
+    if volumes := _volumes(plan):
+        body["volumes"] = volumes
     if plan.domains:
         body["domains"] = {key: one.name for key, one in sorted(plan.domains.items())}
     if plan.shrinks:
@@ -109,6 +141,17 @@ def answer(plan: SchedulingPlan) -> dict[str, object]:
             job: dict(sorted(roles.items())) for job, roles in sorted(plan.shrinks.items())
         }
     return body
+
+
+def _volumes(plan: SchedulingPlan) -> dict[str, dict[str, str]]:
+    """Returns what would be written for the claims of the pods that are bound, by claim."""
+    found: dict[str, dict[str, str]] = {}
+    for _, choice in sorted(plan.volumes.items(), key=lambda entry: entry[0].order):
+        for claim, volume in choice.volumes.items():
+            found.setdefault(claim, {"pv": volume})
+        for claim in choice.provisions:
+            found.setdefault(claim, {"selectedNode": choice.node})
+    return dict(sorted(found.items()))
 
 
 def _task_key(entry: tuple[Task, str]) -> str:

@@ -183,7 +183,10 @@ class Session:
         # A quota refused the job when its turn came; since then the nodes may have filled, too.
         if refusal.reason is not WaitReason.NOT_ENOUGH_RESOURCES and self._has_room(job, task):
             return refusal  # only the quota is in the way
-        texts = (self.placer.why_not(task), refusal.message, *self.notes.get(job.key, ()))
+        # Of a pod with claims the numbers are those of its turn: see `gang_fit`.
+        is_counted = task.shape.claims_volumes and bool(refusal.message)
+        now = "" if is_counted else self.placer.why_not(task)
+        texts = (now, refusal.message, *self.notes.get(job.key, ()))
         text = "; ".join(filter(None, texts))
         return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, text, refusal.limits)
 

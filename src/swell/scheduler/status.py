@@ -85,7 +85,7 @@ def phase_of(job: JobInfo, *, is_unschedulable: bool) -> PodGroupPhase:
 
 def pod_refusals(session: Session, job: JobInfo) -> Iterator[tuple[Task, Refusal]]:
     """Yields why each pending pod has no node: its own reason, or that its gang is incomplete."""
-    known: dict[Shape, Refusal] = {}
+    known: dict[Shape | Task, Refusal] = {}
     for task in job.in_status(TaskStatus.PENDING):
         if task.unreadable:
             yield task, Refusal(WaitReason.UNREADABLE, f"cannot be read: {task.unreadable}")
@@ -95,9 +95,10 @@ def pod_refusals(session: Session, job: JobInfo) -> Iterator[tuple[Task, Refusal
             yield task, Refusal(WaitReason.GATED, f"held back by {names}")
             continue
         # Equal pods have the same reason, and finding it looks at all nodes.
-        if task.shape not in known:
-            known[task.shape] = _refusal_of(session, job, task)
-        yield task, known[task.shape]
+        alike = task if task.shape.claims_volumes else task.shape
+        if alike not in known:
+            known[alike] = _refusal_of(session, job, task)
+        yield task, known[alike]
 
 
 def _refusal_of(session: Session, job: JobInfo, task: Task) -> Refusal:
@@ -115,6 +116,9 @@ def _refusal_of(session: Session, job: JobInfo, task: Task) -> Refusal:
 
 def _waiting(session: Session, job: JobInfo) -> Refusal | None:
     """Returns why a group waits that no plugin calls unschedulable."""
+    preparing = session.snapshot.preparing.get(job.key)
+    if preparing is not None:
+        return preparing
     if not job.is_admitted:
         refusal = session.refusals.get(job.key)
         return refusal or Refusal(WaitReason.WAITING_FOR_ADMISSION, "has not been admitted yet")

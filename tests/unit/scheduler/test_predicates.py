@@ -10,7 +10,6 @@ from swell.api import codec
 from swell.api.core import Node
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
 from swell.scheduler.model.reasons import WaitReason
@@ -222,35 +221,6 @@ def test_spread_skips_nodes_without_the_domain() -> None:
     }
 
     assert place_of(cluster([node("x")], pod("new", **spread))) is None
-
-
-@pytest.mark.parametrize(
-    ("phase", "mode", "placed"),
-    [
-        ("Bound", "Immediate", True),
-        ("Pending", "WaitForFirstConsumer", True),
-        ("Pending", "Immediate", False),
-    ],
-)
-def test_volume_claims_have_to_be_bound(phase: str, mode: str, placed: bool) -> None:
-    """Claims that wait for their first consumer are no obstacle."""
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-    objects = cluster([node("a")], pod("new", volumes=volumes))
-    objects.claims.append(
-        codec.convert(
-            {
-                "metadata": {"name": "data", "namespace": "ns"},
-                "spec": {"storageClassName": "disk"},
-                "status": {"phase": phase},
-            },
-            PersistentVolumeClaim,
-        )
-    )
-    objects.storage_classes.append(
-        codec.convert({"metadata": {"name": "disk"}, "volumeBindingMode": mode}, StorageClass)
-    )
-
-    assert (place_of(objects) is not None) is placed
 
 
 def test_refusals_are_counted_by_reason() -> None:

@@ -11,17 +11,22 @@ import msgspec
 
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     HYPER_NODES,
     NAMESPACES,
     NATIVE_GROUPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
     STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
 )
 from swell.api.meta import Body, Key
 from swell.api.native_groups import GROUP_SCHEDULED
@@ -140,7 +145,7 @@ def report_on(
 
 def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     """List everything a session depends on. What cannot be listed is left out, with a note."""
-    objects = SchedulerObjects()
+    objects = SchedulerObjects(are_whole=True)
     if target.is_final:
         return ExplainInput(objects)
     notes: list[str] = []
@@ -169,7 +174,12 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     fill(objects.namespaces, NAMESPACES)
     fill(objects.training_jobs, AI_TRAINING_JOBS)
     fill(objects.claims, PERSISTENT_VOLUME_CLAIMS)
+    fill(objects.volumes, PERSISTENT_VOLUMES)
     fill(objects.storage_classes, STORAGE_CLASSES)
+    fill(objects.csi_nodes, CSI_NODES)
+    fill(objects.csi_drivers, CSI_DRIVERS)
+    fill(objects.storage_capacities, CSI_STORAGE_CAPACITIES)
+    fill(objects.volume_attachments, VOLUME_ATTACHMENTS)
     fill(objects.hyper_nodes, HYPER_NODES)
     if hidden:
         known = "only what the scheduler wrote is known"

@@ -22,7 +22,15 @@ from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.cli.command_line import CommandError
@@ -41,7 +49,12 @@ _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
     ("scheduling.k8s.io", "PriorityClass"): (PriorityClass, "priority_classes"),
     ("scheduling.k8s.io", "PodGroup"): (NativeGroup, "native_groups"),
     ("", "PersistentVolumeClaim"): (PersistentVolumeClaim, "claims"),
+    ("", "PersistentVolume"): (PersistentVolume, "volumes"),
     ("storage.k8s.io", "StorageClass"): (StorageClass, "storage_classes"),
+    ("storage.k8s.io", "CSINode"): (CsiNode, "csi_nodes"),
+    ("storage.k8s.io", "CSIDriver"): (CsiDriver, "csi_drivers"),
+    ("storage.k8s.io", "CSIStorageCapacity"): (CsiStorageCapacity, "storage_capacities"),
+    ("storage.k8s.io", "VolumeAttachment"): (VolumeAttachment, "volume_attachments"),
     ("topology.volcano.sh", "HyperNode"): (HyperNode, "hyper_nodes"),
     ("policy", "PodDisruptionBudget"): (PodDisruptionBudget, "budgets"),
     ("elasticdeeplearning.ai", "AITrainingJob"): (AITrainingJob, "training_jobs"),

@@ -35,6 +35,7 @@ from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.loop import Actuators, SchedulerLoop
 from swell.scheduler.live.metrics import SchedulerMetrics
 from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.preparer import Preparer
 from swell.scheduler.live.queue_controller import QueueController
 from swell.scheduler.live.rivals import warn_of_rival
 from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
@@ -81,24 +82,23 @@ class Scheduler:
         _report_malformed(self.informers, events)
         self.windows = BindWindows(settings.bind_window_s)
         self.victims = UnrecordedVictims(self.cache)
-        ports = (cluster, self.cache)
+        ports, workers = (cluster, self.cache), settings.bind_workers
         self.binder = Binder(
             *ports,
             self.windows,
             pod_events,
             self.victims,
-            workers=settings.bind_workers,
+            workers=workers,
             clock=clock,
             random=random,
             meter=meter,
         )
+        self.preparer = Preparer(
+            *ports, self.binder, events, workers=workers, clock=clock, random=random
+        )
+        save_s_max = settings.save_seconds_max
         self.evictor = Evictor(
-            *ports,
-            events,
-            self.victims,
-            clock=clock,
-            random=random,
-            save_s_max=settings.save_seconds_max,
+            *ports, events, self.victims, clock=clock, random=random, save_s_max=save_s_max
         )
         self.shrinker = Shrinker(*ports, events, self.victims, clock=clock, random=random)
         self.updater = StatusUpdater(
@@ -160,7 +160,13 @@ class Scheduler:
 
     def _actuators(self) -> Actuators:
         return Actuators(
-            self.binder, self.evictor, self.shrinker, self.updater, self.pods, self.hyper_nodes
+            self.binder,
+            self.evictor,
+            self.shrinker,
+            self.updater,
+            self.pods,
+            self.hyper_nodes,
+            self.preparer,
         )
 
     def _tree(self) -> DomainTree | None:
@@ -196,6 +202,7 @@ class Scheduler:
             ManagedService("group statuses", self.updater.run, self.updater.stop),
             ManagedService("shrinker", self.shrinker.run, self.shrinker.stop),
             ManagedService("evictor", self.evictor.run, self.evictor.stop),
+            ManagedService("preparer", self.preparer.run, self.preparer.stop),
             ManagedService("binder", self.binder.run, self.binder.stop),
             ManagedService("cycles", self.loop.run),
         )

@@ -14,11 +14,15 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node, ResourceQuota
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     HYPER_NODES,
     NAMESPACES,
     NATIVE_GROUPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
@@ -27,13 +31,22 @@ from swell.api.kinds import (
     RESOURCE_QUOTAS,
     STORAGE_CLASSES,
     TRAINING_JOBS,
+    VOLUME_ATTACHMENTS,
 )
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.runtime.cache import CacheIndex
@@ -64,7 +77,12 @@ class SchedulerInformers:
     jobs: Informer[AITrainingJob]
     trainer_jobs: Informer[TrainingJob]
     claims: Informer[PersistentVolumeClaim]
+    volumes: Informer[PersistentVolume]
     storage_classes: Informer[StorageClass]
+    csi_nodes: Informer[CsiNode]
+    csi_drivers: Informer[CsiDriver]
+    storage_capacities: Informer[CsiStorageCapacity]
+    volume_attachments: Informer[VolumeAttachment]
     hyper_nodes: Informer[HyperNode]
     # Explained to users, and decides nothing: the API server enforces quotas.
     quotas: Informer[ResourceQuota]
@@ -100,7 +118,12 @@ class SchedulerInformers:
             jobs=informer(AI_TRAINING_JOBS, _OPTIONAL),
             trainer_jobs=informer(TRAINING_JOBS, _OPTIONAL),
             claims=informer(PERSISTENT_VOLUME_CLAIMS, _OPTIONAL),
+            volumes=informer(PERSISTENT_VOLUMES, _OPTIONAL),
             storage_classes=informer(STORAGE_CLASSES, _OPTIONAL),
+            csi_nodes=informer(CSI_NODES, _OPTIONAL),
+            csi_drivers=informer(CSI_DRIVERS, _OPTIONAL),
+            storage_capacities=informer(CSI_STORAGE_CAPACITIES, _OPTIONAL),
+            volume_attachments=informer(VOLUME_ATTACHMENTS, _OPTIONAL),
             hyper_nodes=informer(HYPER_NODES, _OPTIONAL),
             quotas=informer(RESOURCE_QUOTAS, _OPTIONAL, (BY_NAMESPACE,)),
         )
@@ -122,6 +145,7 @@ class SchedulerInformers:
             self.trainer_jobs,
             self.budgets,
             self.claims,
+            self.volumes,
             self.storage_classes,
             self.hyper_nodes,
             self.pods,
@@ -129,4 +153,12 @@ class SchedulerInformers:
 
     @property
     def every(self) -> tuple[RunnableInformer, ...]:
-        return (*self.required, self.quotas)
+        return (
+            *self.required,
+            self.quotas,
+            # Limits of drivers: what is not known of them yet counts as none, as in kube-scheduler.
+            self.csi_nodes,
+            self.csi_drivers,
+            self.storage_capacities,
+            self.volume_attachments,
+        )

@@ -35,6 +35,7 @@ from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.preparer import Preparer
 from swell.scheduler.live.saving import save_seconds
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.shrinker import Shrink, Shrinker
@@ -43,6 +44,7 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
 from swell.scheduler.model.unsaved import gpu_places, price_text
+from swell.scheduler.plugins.predicates import volume_bind_timeout_s
 from swell.scheduler.status import GroupStatus
 from swell.scheduler.topology_labels import lists_in
 
@@ -81,6 +83,7 @@ class Actuators:
     updater: StatusUpdater
     pods: PodConditions
     hyper_nodes: HyperNodeController
+    preparer: Preparer
 
 
 class SchedulerLoop:
@@ -165,6 +168,7 @@ class SchedulerLoop:
             self._nominations.next_deadline(),
             self._admissions.next_deadline(),
             self._actuators.shrinker.next_deadline(),
+            self._actuators.preparer.next_deadline(),
             self._clock.monotonic() + _RECHECK_S if self._has_work else None,
         ]
         return min((time for time in times if time is not None), default=None)
@@ -186,6 +190,9 @@ class SchedulerLoop:
         config = self._config()
         self._windows.is_enabled = keeps_gangs(config)
         self._note_unused_lists(config)
+        storage = self._snapshot.volumes.objects
+        storage.are_claims_served = self._cache.informers.claims.is_served
+        self._actuators.preparer.check()
         dirty_jobs = self._cache.take_dirty_jobs()
         for job in dirty_jobs:
             self._windows.observe(job, now)
@@ -235,6 +242,7 @@ class SchedulerLoop:
         cooldowns = self._snapshot.cooldowns
         for pair in [pair for pair, until in cooldowns.items() if until <= now]:
             del cooldowns[pair]
+        self._forget_avoided(now)
         for job in self._nominations.expired(now):
             tasks = list(job.in_status(TaskStatus.PIPELINED))
             for task in tasks:
@@ -247,6 +255,14 @@ class SchedulerLoop:
         for preemptor, tasks in self._actuators.shrinker.lingering(now).items():
             text = f"stayed when shrunk for {self._named(preemptor)}"
             self._evict(tasks, EvictionCause(PREEMPTED, text, "Shrunk", preemptor))
+
+    def _forget_avoided(self, now: float) -> None:
+        avoided = self._snapshot.avoided
+        for claim, nodes in list(avoided.items()):
+            for node in [node for node, until in nodes.items() if until <= now]:
+                del nodes[node]
+            if not nodes:
+                del avoided[claim]
 
     def _release_overdue(self, now: float) -> None:
         """Release gangs that were not completely bound in time, by evicting the pods that were.
@@ -284,7 +300,8 @@ class SchedulerLoop:
     # --- handing over
 
     def _carry_out(self, plan: SchedulingPlan, now: float) -> None:
-        self._actuators.binder.bind(plan.binds)
+        timeout_s = volume_bind_timeout_s(self._config())
+        self._actuators.preparer.take(plan, timeout_s)
         # Pods that leave for one preemptor are marked together: see `evictor`.
         by_cause: dict[tuple[str, str], list[Task]] = {}
         for eviction in plan.evictions:

@@ -7,7 +7,7 @@ decided here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -22,9 +22,18 @@ from swell.runtime.informer import Informer
 from swell.scheduler.live.feed import FollowedInformer
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.model.snapshot import SchedulerSnapshot
+from swell.scheduler.model.volumes.objects import StorageObjects
 
 T = TypeVar("T", bound=ApiObject)
 Follow = Callable[[FollowedInformer, Handler], None]
+
+
+class _Mirror(Protocol):
+    """Has functions called with each object of an informer that comes, changes or goes."""
+
+    def __call__(
+        self, informer: Informer[T], put: Callable[[T], None], remove: Callable[[str], None]
+    ) -> None: ...
 
 
 def mirror_small_kinds(
@@ -65,9 +74,52 @@ def mirror_small_kinds(
     follow(informers.namespaces, take_namespace)
     mirror(informers.priorities, snapshot.put_priority_class, snapshot.remove_priority_class)
     mirror(informers.budgets, put_budget, snapshot.remove_budget)
-    mirror(informers.claims, snapshot.put_claim, snapshot.remove_claim)
-    mirror(informers.storage_classes, snapshot.put_storage_class, snapshot.remove_storage_class)
+    _mirror_storage(informers, snapshot, mirror)
     _mirror_hyper_nodes(informers, snapshot, follow, wake)
+
+
+def _mirror_storage(
+    informers: SchedulerInformers, snapshot: SchedulerSnapshot, mirror: _Mirror
+) -> None:
+    # Looked up at each change: a rebuild of the snapshot makes a new table.
+    def storage() -> StorageObjects:
+        return snapshot.volumes.objects
+
+    mirror(
+        informers.storage_classes,
+        lambda one: storage().put_class(one),
+        lambda key: storage().remove_class(key),
+    )
+    mirror(
+        informers.volumes,
+        lambda one: storage().put_volume(one),
+        lambda key: storage().remove_volume(key),
+    )
+    mirror(
+        informers.claims,
+        lambda one: storage().put_claim(one),
+        lambda key: storage().remove_claim(key),
+    )
+    mirror(
+        informers.csi_nodes,
+        lambda one: storage().put_csi_node(one),
+        lambda key: storage().remove_csi_node(key),
+    )
+    mirror(
+        informers.csi_drivers,
+        lambda one: storage().put_csi_driver(one),
+        lambda key: storage().remove_csi_driver(key),
+    )
+    mirror(
+        informers.storage_capacities,
+        lambda one: storage().put_capacity(one),
+        lambda key: storage().remove_capacity(key),
+    )
+    mirror(
+        informers.volume_attachments,
+        lambda one: storage().put_attachment(one),
+        lambda key: storage().remove_attachment(key),
+    )
 
 
 def _mirror_hyper_nodes(

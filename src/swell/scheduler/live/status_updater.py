@@ -168,7 +168,7 @@ class StatusUpdater:
         job, pending = self._cache.snapshot.jobs.get(str(key)), self._pending.get(key)
         if job is None or pending is None or job.group.metadata.uid != pending.uid:
             return
-        if job.counts[TaskStatus.BINDING]:
+        if job.counts[TaskStatus.BINDING] and job.key not in self._cache.snapshot.preparing:
             return  # the next cycle after the bindings queues it again
         late_s = self._clock.monotonic() - (pending.due_since or 0.0)
         if self._is_busy() and late_s < LATE_S_MAX:

@@ -22,7 +22,7 @@
 - `label_topology`: the tree by node labels instead.
 - `label_domains`: domains by the value of one node label.
 - `affinity`: which pods are where by label, for pod affinity and topology spread.
-- `volumes`: whether the volume claims of a pod are bound.
+- `volumes`: which nodes can have the claims of a pod, and the volumes that placed pods reserve.
 - `snapshot`: all of the above, kept in step by one function that moves tasks.
 - `reasons`: why a group or pod waits, as values.
 """

@@ -44,6 +44,9 @@ class WaitReason(Enum):
     NOT_SUPPORTED = "NotSupported"
     GATED = "SchedulingGated"
     UNREADABLE = "Unreadable"
+    # placed, but not bound yet
+    PREPARING = "Preparing"
+    VOLUME_BIND_TIMEOUT = "VolumeBindTimeout"
     # a node refuses a pod
     NODE_NOT_READY = "NodeNotReady"
     NODE_UNREADABLE = "NodeUnreadable"
@@ -55,7 +58,15 @@ class WaitReason(Enum):
     POD_AFFINITY = "PodAffinityUnsatisfied"
     POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
     TOPOLOGY_SPREAD = "TopologySpreadViolated"
-    VOLUME = "VolumeNotBound"
+    VOLUME_NOT_FOUND = "VolumeNotFound"
+    VOLUME_NOT_BOUND = "VolumeNotBound"
+    VOLUME_NODE_MISMATCH = "VolumeNodeMismatch"
+    VOLUME_PINNED = "VolumePinned"
+    NO_VOLUME_FITS = "NoVolumeFits"
+    STORAGE_EXHAUSTED = "StorageExhausted"
+    VOLUME_ZONE_MISMATCH = "VolumeZoneMismatch"
+    VOLUME_LIMIT = "VolumeLimitReached"
+    VOLUME_IN_USE = "VolumeInUse"
     TOO_MANY_PODS = "TooManyPods"
     INSUFFICIENT = "InsufficientResource"
 
@@ -73,7 +84,15 @@ _NODE_TEXTS = {
     WaitReason.POD_AFFINITY: "without the pods the affinity asks for",
     WaitReason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
     WaitReason.TOPOLOGY_SPREAD: "against the topology spread",
-    WaitReason.VOLUME: "refused because a volume claim of the pod is not bound",
+    WaitReason.VOLUME_NOT_FOUND: "refused because",
+    WaitReason.VOLUME_NOT_BOUND: "refused because",
+    WaitReason.VOLUME_NODE_MISMATCH: "refused because",
+    WaitReason.VOLUME_PINNED: "refused because",
+    WaitReason.NO_VOLUME_FITS: "refused because",
+    WaitReason.STORAGE_EXHAUSTED: "refused because",
+    WaitReason.VOLUME_ZONE_MISMATCH: "refused because",
+    WaitReason.VOLUME_LIMIT: "refused because",
+    WaitReason.VOLUME_IN_USE: "refused because",
     WaitReason.TOO_MANY_PODS: "without a free pod slot",
     WaitReason.INSUFFICIENT: "short of",
 }
@@ -108,17 +127,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class NodeCount:
-    """How many nodes refuse a pod for one reason; `resource` names what they lack."""
+    """How many nodes refuse a pod for one reason.
+
+    `resource` names what they lack; `detail` is a sentence that ends the text of some reasons.
+    """
 
     reason: WaitReason
     n_nodes: int
     resource: str = ""
+    detail: str = ""
 
     @property
     def text(self) -> str:
         """The reason as an attribute of these nodes: `short of cpu`, `cordoned`."""
-        text = _NODE_TEXTS[self.reason]
-        return f"{text} {self.resource}" if self.resource else text
+        return " ".join(filter(None, (_NODE_TEXTS[self.reason], self.resource, self.detail)))
 
     def __str__(self) -> str:
         return f"{self.n_nodes} {self.text}"
@@ -218,6 +240,14 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
         "the pod, its group or its queue has a field of a wrong type, which was never readable",
         "correct or delete the object that the message names",
     ),
+    WaitReason.PREPARING: (
+        "nodes are chosen; volumes of its pods are being bound or provisioned",
+        "nothing, unless it takes long: `kubectl describe pvc` shows what the provisioner says",
+    ),
+    WaitReason.VOLUME_BIND_TIMEOUT: (
+        "its volumes were not bound in time, so its pods are placed anew",
+        "see what the provisioner says; `volumebinding.bindTimeoutSeconds` sets the time",
+    ),
 }
 # What the reasons of nodes mean. In messages they are shown with the number of nodes.
 NODES: Final[Mapping[WaitReason, str]] = {
@@ -233,7 +263,15 @@ NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.POD_AFFINITY: "the pods that required affinity asks for are not there",
     WaitReason.POD_ANTI_AFFINITY: "pods are there that anti-affinity forbids, on either side",
     WaitReason.TOPOLOGY_SPREAD: "the pod would break a hard topology spread",
-    WaitReason.VOLUME: "a volume claim of the pod is not bound",
+    WaitReason.VOLUME_NOT_FOUND: "a volume claim of the pod is missing, lost or being deleted",
+    WaitReason.VOLUME_NOT_BOUND: "a claim of the pod waits for the volume controller, not for us",
+    WaitReason.VOLUME_NODE_MISMATCH: "the volume of a bound claim is not reached from there",
+    WaitReason.VOLUME_PINNED: "the volume of a claim is being provisioned for another node",
+    WaitReason.NO_VOLUME_FITS: "no volume there fits a claim, and none can be provisioned",
+    WaitReason.STORAGE_EXHAUSTED: "too little storage is left to provision a claim there",
+    WaitReason.VOLUME_ZONE_MISMATCH: "the labels of a volume name another zone or region",
+    WaitReason.VOLUME_LIMIT: "it cannot attach more volumes of a driver",
+    WaitReason.VOLUME_IN_USE: "another pod uses a claim that is for one pod at a time",
     WaitReason.TOO_MANY_PODS: "it has no pod slot left",
     WaitReason.INSUFFICIENT: "too little of a resource is free",
 }

@@ -24,7 +24,6 @@ from swell.api.pod import Pod, PodSpec
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.quantity import QuantityError
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
-from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.affinity import AffinityIndex
 from swell.scheduler.model.annotated_gangs import regroup
@@ -67,7 +66,7 @@ from swell.scheduler.model.tasks import (
     class_of,
     status_of,
 )
-from swell.scheduler.model.volumes import Volumes
+from swell.scheduler.model.volumes.rules import VolumeTable
 
 SCHEDULER_NAMES = frozenset({"swell"})
 # Tasks with which a gang counts as started, in whole or in part.
@@ -86,6 +85,10 @@ class SchedulerSnapshot:
         # and pairs (preemptor, victim) that a cooldown forbids, with the time when it ends.
         self.backed_off: dict[str, Refusal] = {}
         self.cooldowns: dict[tuple[str, str], float] = {}
+        # Likewise: nodes where a claim got no volume, with the time until which others are tried
+        # first; and groups whose volumes are being prepared, with what is awaited.
+        self.avoided: dict[str, dict[str, float]] = {}
+        self.preparing: dict[str, Refusal] = {}
         self.clear()
 
     def clear(self) -> None:
@@ -97,7 +100,7 @@ class SchedulerSnapshot:
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        self.volumes = Volumes()
+        self.volumes = VolumeTable(self.nodes, self.avoided)
         self.hyper_nodes = HyperNodes()
         self.label_domains = LabelDomains()
         self.label_topology = LabelTopology()
@@ -127,18 +130,6 @@ class SchedulerSnapshot:
 
     def remove_namespace(self, name: str) -> None:
         self.affinity_index.namespaces.pop(name, None)
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        self.volumes.claims[str(claim.metadata.key)] = claim
-
-    def remove_claim(self, key: str) -> None:
-        self.volumes.claims.pop(key, None)
-
-    def put_storage_class(self, storage_class: StorageClass) -> None:
-        self.volumes.classes[storage_class.metadata.name] = storage_class
-
-    def remove_storage_class(self, name: str) -> None:
-        self.volumes.classes.pop(name, None)
 
     def put_budget(self, budget: PodDisruptionBudget) -> None:
         self.budgets[str(budget.metadata.key)] = budget
@@ -265,6 +256,8 @@ class SchedulerSnapshot:
         task.status = self._roles.join(task, status_of(pod))
         task.node = self.place_of(pod, task.status)
         self._count_on_node(task, 1)
+        if shape.claims_volumes:
+            self.volumes.add(task)
         self._join_group(task, group)
         return task
 
@@ -286,6 +279,8 @@ class SchedulerSnapshot:
         if task is None:
             return
         self._count_on_node(task, -1)
+        if task.shape.claims_volumes:
+            self.volumes.remove(task)
         self._shapes.give_back(task.shape)
         self._leave_group(task)
         self._roles.leave(task)
@@ -334,7 +329,7 @@ class SchedulerSnapshot:
 
     def move(self, task: Task, status: TaskStatus, node: int) -> None:
         """Gives a task a status, and a node or NOWHERE."""
-        old = task.status
+        old, before = task.status, task.node
         # On the same node only the sums of resources change, not its tasks and ports.
         if node == task.node and node != NOWHERE and TAKES_NOW[old] and TAKES_NOW[status]:
             self.affinity_index.moved(task, node, old, -1)
@@ -345,6 +340,8 @@ class SchedulerSnapshot:
             self._count_on_node(task, -1)
             task.status, task.node = status, node
             self._count_on_node(task, 1)
+        if task.shape.claims_volumes:
+            self.volumes.follow(task, before)
         self._shift_in_job(task, old, status, 1)
 
     def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
@@ -353,6 +350,9 @@ class SchedulerSnapshot:
             task.status, task.node = status, node
             self.affinity_index.moved(task, node, status, 1)
         self.nodes.add_alike(tasks, nodes, status)
+        if tasks[0].shape.claims_volumes:
+            for task in tasks:
+                self.volumes.follow(task, NOWHERE)
         self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
 
     def confirm(self, tasks: Sequence[Task]) -> None:
@@ -379,6 +379,7 @@ class SchedulerSnapshot:
         """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()
         self.affinity_index.forget_unused()
+        self.volumes.reservations.forget_remembered()
         for job in list(self._unsettled.values()):
             if job.native is not None:
                 self._derive(job, job.native)

@@ -137,7 +137,10 @@ class Shape:
         self.spec = spec
         self.ports = _host_ports(spec)
         self.depends_on_other_pods = _depends_on_other_pods(spec)
-        self.claims_volumes = any(volume.persistent_volume_claim for volume in spec.volumes)
+        self.claims_volumes = any(
+            volume.persistent_volume_claim is not None or volume.ephemeral is not None
+            for volume in spec.volumes
+        )
         self.set_request(request)
 
     def set_request(self, request: Vector) -> None:
@@ -320,7 +323,7 @@ def _shape_key(spec: PodSpec) -> bytes:
             spec.overhead,
             spec.resources,
             spec.host_network,
-            [v.persistent_volume_claim is not None for v in spec.volumes],
+            any(v.persistent_volume_claim or v.ephemeral is not None for v in spec.volumes),
             sorted(spec.node_selector.items()),
             spec.affinity,
             spec.tolerations,

@@ -12,11 +12,11 @@ import numpy as np
 
 from swell.api.core import Node, Taint
 from swell.api.matching import node_selector_matches, tolerates, tolerates_all
-from swell.scheduler.config import PluginOption
+from swell.scheduler.config import Config, PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.reasons import WaitReason
-from swell.scheduler.model.resources import Mask
+from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
 from swell.scheduler.session import Session
 
@@ -27,23 +27,29 @@ _SWITCHES: Final = {
     "pod affinity": "predicate.PodAffinityEnable",
     "spread": "predicate.PodTopologySpreadEnable",
     "volumes": "predicate.VolumeBindingEnable",
+    "volume zones": "predicate.VolumeZoneEnable",
+    "volume limits": "predicate.NodeVolumeLimitsEnable",
 }
-_TO_KUBERNETES = "volumes are left to Kubernetes once their claims are bound"
+# How long the volumes of a gang may take to be bound, in seconds.
+BIND_TIMEOUT: Final = "volumebinding.bindTimeoutSeconds"
 KNOWN: Final = KnownPlugin(
     switches=("enablePredicate",),
-    arguments=dict.fromkeys(_SWITCHES.values(), ArgumentKind.FLAG),
+    arguments={
+        **dict.fromkeys(_SWITCHES.values(), ArgumentKind.FLAG),
+        BIND_TIMEOUT: ArgumentKind.NUMBER,
+    },
     idle={
-        "predicate.NodeVolumeLimitsEnable": _TO_KUBERNETES,
-        "predicate.VolumeZoneEnable": _TO_KUBERNETES,
         "predicate.DynamicResourceAllocationEnable": "resource claims are not looked at",
         "predicate.ProportionalEnable": "keep other pods away from scarce nodes by a taint",
         "predicate.resources": "keep other pods away from scarce nodes by a taint",
         "predicate.resources.": "keep other pods away from scarce nodes by a taint",
-        "volumebinding.": _TO_KUBERNETES,
+        "volumebinding.weight": "nodes are not scored by their storage",
+        "volumebinding.shape": "nodes are not scored by their storage",
     },
     # Answers are always remembered for pods of one shape, which is all that this asks for.
     silent=("predicate.CacheEnable",),
 )
+_BIND_TIMEOUT_S: Final = 600.0  # as in kube-scheduler and Volcano
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _AFFINITY_REASONS = {
     "affinity": WaitReason.POD_AFFINITY,
@@ -52,10 +58,33 @@ _AFFINITY_REASONS = {
 }
 
 
+def binds_volumes(config: Config) -> bool:
+    """Whether the scheduler chooses volumes; without the plugin it has no rules about them."""
+    option = _option(config)
+    return option is not None and option.arguments.flag(_SWITCHES["volumes"], default=True)
+
+
+def volume_bind_timeout_s(config: Config) -> float:
+    """Returns how long the volumes of a gang may take; without a positive number the default."""
+    option = _option(config)
+    seconds = _BIND_TIMEOUT_S
+    if option is not None:
+        seconds = option.arguments.number(BIND_TIMEOUT, _BIND_TIMEOUT_S)
+    return seconds if seconds > 0 else _BIND_TIMEOUT_S
+
+
+def _option(config: Config) -> PluginOption | None:
+    options = (option for tier in config.tiers for option in tier)
+    return next((option for option in options if option.name == "predicates"), None)
+
+
 def open_predicates(session: Session, option: PluginOption) -> Hooks:
     rules = _PredicateRules(session, option)
     return Hooks(
-        node_filter=rules.node_filter, task_filter=rules.task_filter, diagnose=rules.diagnose
+        node_filter=rules.node_filter,
+        task_filter=rules.task_filter,
+        diagnose=rules.diagnose,
+        task_score=rules.task_score,
     )
 
 
@@ -78,12 +107,19 @@ class _PredicateRules:
 
     def task_filter(self, task: Task, now: bool) -> Mask | None:
         allowed: Mask | None = None
-        for _, passing in self._changing(task, now=now):
+        for _, passing, _ in self._changing(task, now=now):
             allowed = passing if allowed is None else allowed & passing
         return allowed
 
-    def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask]]:
-        yield from self._fixed(task.shape)
+    def task_score(self, task: Task) -> Vector | None:
+        """Returns how much better some nodes are for the volumes of a task."""
+        if not task.shape.claims_volumes or not self._on["volumes"]:
+            return None
+        return self._volumes.scores(task)
+
+    def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
+        for reason, passing in self._fixed(task.shape):
+            yield reason, passing, ""
         yield from self._changing(task, now=True)
 
     def _fixed(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
@@ -123,14 +159,19 @@ class _PredicateRules:
                 nodes.where(lambda node: node_selector_matches(required, node)),
             )
 
-    def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[WaitReason, Mask]]:
+    def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[WaitReason, Mask, str]]:
         """Yields the filters whose answer depends on the pods already placed."""
         if self._on["ports"]:
             for port in task.shape.ports:
-                yield WaitReason.HOST_PORT, self._nodes.port_is_free(port, at_once=now)
+                yield WaitReason.HOST_PORT, self._nodes.port_is_free(port, at_once=now), ""
         if task.shape.claims_volumes and self._on["volumes"]:
-            there = self._volumes.are_ready_for(task)
-            yield WaitReason.VOLUME, np.full(len(self._nodes), there)
+            for verdict in self._volumes.verdicts(
+                task,
+                at_once=now,
+                zones=self._on["volume zones"],
+                limits=self._on["volume limits"],
+            ):
+                yield verdict.reason, verdict.passing, verdict.detail
         if not self._affinity_index.concerns(task):
             return
         # A spread constraint counts only domains of nodes that pass the pod's node affinity.
@@ -139,4 +180,4 @@ class _PredicateRules:
             eligible &= passing
         for name, passing in self._affinity_index.allows(task, eligible, at_once=now):
             if self._on["spread" if name == "spread" else "pod affinity"]:
-                yield _AFFINITY_REASONS[name], passing
+                yield _AFFINITY_REASONS[name], passing, ""

@@ -1,0 +1,385 @@
+"""Prepares the volumes of gangs before their pods are bound, and releases gangs where that fails.
+
+The decision is `model.volumes.preparation`; this carries it out. A batch is all tasks of a job that
+one cycle decided together. Its tasks count as binding meanwhile, so they keep their room. The
+states of one batch:
+
+    writing <---> waiting ----> handed to the binder, which checks all of it once more
+       |             |
+       +------+------+
+              v
+          backing off ----> forgotten: the next cycle places its tasks anew
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from swell.api.backoff import Backoff
+from swell.api.core import EventSeverity
+from swell.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from swell.api.meta import Key, Uid
+from swell.api.times import format_time
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.executor import EventSink, Executor, FailureKind
+from swell.runtime.logs import get_logger
+from swell.runtime.plan import EmitEvent, PatchObject, Plan, Together, patch_object
+from swell.runtime.queue import WorkQueue
+from swell.scheduler.cycle import SchedulingPlan
+from swell.scheduler.live.binder import FAILED, Binder, still_takes
+from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.model.volumes.claims import is_bound, selected_node
+from swell.scheduler.model.volumes.preparation import (
+    PreparationFailed,
+    PreparationReady,
+    PreparationStep,
+    PreparationWaits,
+    PreparationWrites,
+    ReserveVolume,
+    SelectNode,
+    VolumeLost,
+    VolumeWrite,
+    body_of,
+    needs_preparation,
+    next_step,
+    removable_pins,
+)
+
+log = get_logger(__name__)
+
+# Batches that are worked on at a time; the writes of each are concurrent.
+_WORKERS = 4
+# How long a batch that failed keeps its room before its tasks are placed again: as for a binding.
+_RETRY_BACKOFF = Backoff(base_s=0.2, cap_s=10.0)
+# How long the node where a claim got no volume is avoided, if another takes the pod.
+_AVOID_S: Final = 300.0
+# How often another volume is chosen for a claim whose volume was taken by others.
+_LOST_MAX: Final = 3
+
+
+@dataclass(slots=True, eq=False)
+class _VolumeBatch:
+    """The tasks of one job whose volumes are prepared together."""
+
+    job: str
+    pods: tuple[tuple[Key, Uid], ...]
+    is_whole: bool  # with these the gang had its minimum when it was decided
+    deadline: float
+    since: str  # when preparation began, for people
+    written: set[str] = field(default_factory=set)  # claims whose write has succeeded
+    n_lost: dict[str, int] = field(default_factory=dict)  # claim -> volumes lost to others
+    is_failed: bool = False
+    again_at: float = 0.0  # when it has backed off, once it has failed
+
+
+class Preparer:
+    """Works off batches. `take` only queues them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cache: SchedulerCache,
+        binder: Binder,
+        events: EventSink,
+        *,
+        workers: int,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        seen = cache.informers
+        self._cache = cache
+        self._binder = binder
+        self._events = events
+        self._clock = clock
+        self._random = random
+        self._executor = Executor(
+            cluster, informers=[seen.claims, seen.volumes], concurrency=workers
+        )
+        self._queue = WorkQueue[_VolumeBatch](clock=clock, random=random)
+        # Claims with the node that is to be taken back from them.
+        self._pins = WorkQueue[tuple[Key, str]](clock=clock, random=random)
+        self._batches: dict[_VolumeBatch, None] = {}
+        self._failures: dict[str, int] = {}  # job -> failures in a row
+
+    # --- queueing
+
+    def take(self, plan: SchedulingPlan, timeout_s: float) -> None:
+        """Queue the bindings of a plan: at once, or after the volumes of their gang."""
+        for key, node in plan.lost_pins.items():
+            namespace, _, name = key.partition("/")
+            self._pins.add((Key(namespace, name), node))
+        jobs = {
+            task.job.key
+            for task, choice in plan.volumes.items()
+            if task.job is not None and needs_preparation(choice)
+        }
+        if not jobs:
+            self._binder.bind(plan.binds)
+            return
+        ready = {t: n for t, n in plan.binds.items() if t.job is None or t.job.key not in jobs}
+        self._binder.bind(ready)
+        batches: dict[str, list[Task]] = {}
+        for task in plan.binds:
+            if task.job is not None and task.job.key in jobs:
+                batches.setdefault(task.job.key, []).append(task)
+        for job, tasks in batches.items():
+            self._begin(job, tasks, timeout_s)
+
+    def _begin(self, key: str, tasks: list[Task], timeout_s: float) -> None:
+        job = self._cache.snapshot.jobs[key]
+        batch = _VolumeBatch(
+            key,
+            tuple((task.pod.metadata.key, task.pod.metadata.uid) for task in tasks),
+            job.counts.ready >= job.min_member,
+            self._clock.monotonic() + timeout_s,
+            format_time(self._clock.now()),
+        )
+        self._batches[batch] = None
+        self._queue.add(batch)
+
+    def check(self) -> None:
+        """Look at every batch again: something has changed, or a deadline has passed."""
+        for batch in self._batches:
+            if not batch.is_failed:
+                self._queue.add(batch)
+
+    @property
+    def n_batches(self) -> int:
+        return len(self._batches)
+
+    def next_deadline(self) -> float | None:
+        return min((b.deadline for b in self._batches if not b.is_failed), default=None)
+
+    # --- working
+
+    async def run(self) -> None:
+        workers = (self._queue.serve(self._work) for _ in range(_WORKERS))
+        await asyncio.gather(*workers, self._pins.serve(self._unpin))
+
+    def stop(self) -> None:
+        self._queue.close()
+        self._pins.close()
+
+    async def _work(self, batch: _VolumeBatch) -> None:
+        if batch not in self._batches:
+            return
+        if batch.is_failed:
+            if batch.again_at <= self._clock.monotonic():
+                self._forget(batch)
+            return
+        # Nothing is decided while the snapshot is being mended; its rebuild starts a cycle.
+        while self._cache.is_filled:
+            tasks = self._standing(batch)
+            if tasks is None:
+                self._release(batch, "its pods, its group or its nodes have changed meanwhile")
+                return
+            step = next_step(self._cache.snapshot.volumes, tasks, batch.written)
+            if not await self._do(batch, tasks, step):
+                return
+
+    async def _do(self, batch: _VolumeBatch, tasks: list[Task], step: PreparationStep) -> bool:
+        """Carry out one step; whether the next is to be decided at once."""
+        match step:
+            case PreparationReady():
+                self._hand_over(batch, tasks)
+            case PreparationFailed(why, avoided):
+                self._avoid(avoided)
+                self._release(batch, why)
+            case VolumeLost():
+                return self._replace(batch, step)
+            case PreparationWrites() | PreparationWaits() if self._is_overdue(batch):
+                await self._time_out(batch, tasks, step)
+            case PreparationWrites(writes):
+                self._report(batch, f"{len(writes)} volume claims are being written")
+                return await self._write(batch, writes)
+            case PreparationWaits():
+                self._report(batch, step.text)
+        return False
+
+    def _is_overdue(self, batch: _VolumeBatch) -> bool:
+        return batch.deadline <= self._clock.monotonic()
+
+    def _standing(self, batch: _VolumeBatch) -> list[Task] | None:
+        """Returns the tasks of a batch, or None if they cannot be bound as decided any more."""
+        snapshot = self._cache.snapshot
+        job = snapshot.jobs.get(batch.job)
+        tasks: list[Task] = []
+        for key, uid in batch.pods:
+            task = self._cache.task_of(key, uid)
+            if task is None or task.status is not TaskStatus.BINDING or task.job is not job:
+                return None
+            tasks.append(task)
+        if job is None or (batch.is_whole and job.counts.ready < job.min_member):
+            return None
+        return tasks if all(still_takes(snapshot, task) for task in tasks) else None
+
+    def _hand_over(self, batch: _VolumeBatch, tasks: list[Task]) -> None:
+        self._end(batch)
+        self._failures.pop(batch.job, None)
+        names = self._cache.snapshot.nodes.names
+        self._binder.bind({task: names[task.node] for task in tasks})
+
+    def _replace(self, batch: _VolumeBatch, lost: VolumeLost) -> bool:
+        """Choose another volume on the same node for a claim that lost its own; or release."""
+        claim, volume = lost.claim, lost.volume
+        batch.n_lost[claim] = batch.n_lost.get(claim, 0) + 1
+        why = f"volume {volume} for claim {claim} was taken by another claim"
+        if batch.n_lost[claim] <= _LOST_MAX:
+            chosen = self._cache.snapshot.volumes.reservations.rechoose(lost.task)
+            if not chosen.problem:
+                log.info("volume replaced", claim=claim, lost=volume)
+                return True
+            why = f"{why}; {chosen.problem}"
+        self._release(batch, why)
+        return False
+
+    async def _write(self, batch: _VolumeBatch, writes: tuple[VolumeWrite, ...]) -> bool:
+        """Do the writes of one step; whether to go on at once. Stale objects are read first."""
+        actions = tuple(_action(write) for write in writes)
+        outcome = await self._executor.execute(Plan((Together(actions),)))
+        failed = {(str(f.action.resource), f.action.key) for f in outcome.failures}
+        for write, action in zip(writes, actions, strict=True):
+            if (str(action.resource), action.key) not in failed:
+                batch.written.add(str(write.claim.metadata.key))
+        failure = outcome.worst
+        if failure is None:
+            self._queue.forget(batch)
+            return True
+        log.info("volumes not prepared", job=batch.job, why=failure.message)
+        if failure.kind is FailureKind.REFUSED:
+            self._release(batch, f"the server refused: {failure.message}")
+            return False
+        if not await self._read(writes):
+            self._queue.retry(batch, failure.retry_after_s)
+            return False
+        if failure.kind is FailureKind.RETRY:
+            self._queue.retry(batch, failure.retry_after_s)
+            return False
+        return True
+
+    async def _read(self, writes: Sequence[VolumeWrite]) -> bool:
+        """Read the objects of writes consistently; whether all could be read."""
+        seen = self._cache.informers
+        try:
+            for write in writes:
+                await seen.claims.refresh(write.claim.metadata.key)
+                if isinstance(write, ReserveVolume):
+                    await seen.volumes.refresh(write.volume.metadata.key)
+        except READ_FAILURES as error:
+            log.info("not read", why=str(error))
+            return False
+        return True
+
+    # --- failing
+
+    async def _time_out(
+        self,
+        batch: _VolumeBatch,
+        tasks: list[Task],
+        step: PreparationWaits | PreparationWrites,
+    ) -> None:
+        """Take the selected nodes back, so that the volumes can be made elsewhere, and release."""
+        table = self._cache.snapshot.volumes
+        pins = tuple(removable_pins(table, tasks))
+        self._avoid({str(pin.claim.metadata.key): selected_node(pin.claim) for pin in pins})
+        waits = f": {step.text}" if isinstance(step, PreparationWaits) else ""
+        text = f"its volumes were not bound in time{waits}"
+        batch.is_failed = True  # nothing looks at it while the nodes are taken back
+        outcome = await self._executor.execute(Plan((Together(tuple(map(_action, pins))),)))
+        for failure in outcome.failures:
+            # Read before the tasks are placed anew, or they would be sent to the same node.
+            log.info("selected node not removed", why=failure.message)
+            claim = self._cache.informers.claims.get(failure.action.key)
+            if await self._read([p for p in pins if p.claim.metadata.key == failure.action.key]):
+                claim = self._cache.informers.claims.get(failure.action.key)
+            if claim is not None and selected_node(claim):
+                self._pins.add((failure.action.key, selected_node(claim)))
+        self._release(batch, text, WaitReason.VOLUME_BIND_TIMEOUT)
+
+    async def _unpin(self, pin: tuple[Key, str]) -> None:
+        """Take the selected node of an unbound claim back, unless a placed pod counts on it."""
+        key, node = pin
+        claim = self._cache.informers.claims.get(key)
+        if claim is None or is_bound(claim) or selected_node(claim) != node:
+            return
+        if self._cache.snapshot.volumes.reservations.is_chosen(str(key)):
+            return
+        outcome = await self._executor.execute(Plan((_action(SelectNode(claim, None)),)))
+        failure = outcome.worst
+        if failure is None or failure.kind is FailureKind.REFUSED:
+            self._pins.forget(pin)
+            return
+        log.info("selected node not removed", claim=str(key), why=failure.message)
+        await self._read([SelectNode(claim, None)])
+        self._pins.retry(pin, failure.retry_after_s)
+
+    def _release(
+        self, batch: _VolumeBatch, why: str, reason: WaitReason = WaitReason.PREPARING
+    ) -> None:
+        """Have the tasks of a batch placed anew, after they have kept their room for a while."""
+        n_failures = self._failures[batch.job] = self._failures.get(batch.job, 0) + 1
+        delay_s = _RETRY_BACKOFF.jittered_s(n_failures, self._random.random())
+        batch.is_failed, batch.again_at = True, self._clock.monotonic() + delay_s
+        self._report(batch, why, reason)
+        for key, uid in batch.pods:
+            if self._cache.task_of(key, uid) is not None:
+                warning = EventSeverity.WARNING
+                self._events.record(EmitEvent(PODS, key, uid, warning, FAILED, why))
+        log.info("gang released before it was bound", job=batch.job, why=why)
+        self._queue.forget(batch)
+        self._queue.add_after(batch, delay_s)
+
+    def _forget(self, batch: _VolumeBatch) -> None:
+        self._end(batch)
+        for key, uid in batch.pods:
+            task = self._cache.task_of(key, uid)
+            if task is not None and task.status is TaskStatus.BINDING:
+                self._cache.forget(task)
+
+    def _end(self, batch: _VolumeBatch) -> None:
+        del self._batches[batch]
+        snapshot = self._cache.snapshot
+        if not any(other.job == batch.job for other in self._batches):
+            snapshot.preparing.pop(batch.job, None)
+        if batch.job not in snapshot.jobs:
+            self._failures.pop(batch.job, None)
+        self._cache.mark_dirty(snapshot.jobs.get(batch.job))
+
+    def _avoid(self, avoided: Mapping[str, str]) -> None:
+        until = self._clock.monotonic() + _AVOID_S
+        for claim, node in avoided.items():
+            self._cache.snapshot.avoided.setdefault(claim, {})[node] = until
+
+    def _report(
+        self, batch: _VolumeBatch, text: str, reason: WaitReason = WaitReason.PREPARING
+    ) -> None:
+        """Have the group of a batch say what is awaited, if that is new."""
+        refusal = Refusal(reason, f"{text} (since {batch.since})")
+        snapshot = self._cache.snapshot
+        if snapshot.preparing.get(batch.job) != refusal and batch.job in snapshot.jobs:
+            snapshot.preparing[batch.job] = refusal
+            self._cache.mark_dirty(snapshot.jobs[batch.job])
+
+
+def _action(write: VolumeWrite) -> PatchObject:
+    """Returns the patch for a write. The version keeps it from undoing what others have done."""
+    if isinstance(write, ReserveVolume):
+        meta, resource = write.volume.metadata, PERSISTENT_VOLUMES
+        return patch_object(
+            resource, meta.key, meta.uid, body_of(write), version=meta.resource_version
+        )
+    meta = write.claim.metadata
+    return patch_object(
+        PERSISTENT_VOLUME_CLAIMS,
+        meta.key,
+        meta.uid,
+        body_of(write),
+        version=meta.resource_version,
+    )
