@@ -49,7 +49,7 @@ _UNMANAGED = frozenset(
 
 
 class ManagerKey(NamedTuple):
-    """What tells entries of `managedFields` apart: one client may have several."""
+    """Identifies an entry of `managedFields`: one client may have several."""
 
     operation: str
     manager: str

@@ -93,10 +93,10 @@ def _compare(
         is_inner = all(one is _MISSING or isinstance(one, kind) for one in pair)
         if not is_inner or is_atomic:
             continue
-        olds, news = (_children(one, structure) for one in pair)
-        for step in dict.fromkeys((*olds, *news)):
+        before, after = (_children(one, structure) for one in pair)
+        for step in dict.fromkeys((*before, *after)):
             part = structure.at_field(step[2:]).structure if kind is dict else structure.items
-            inner = (olds.get(step, _MISSING), news.get(step, _MISSING))
+            inner = (before.get(step, _MISSING), after.get(step, _MISSING))
             _compare(inner, part, (*path, step), found)
         if path and old is _MISSING:
             written.add(path)
