@@ -7,6 +7,7 @@ From the lowest layer to the highest; the contracts in pyproject.toml keep impor
 - `schema`: structural schemas and field errors.
 - `cel`: the expression language of Kubernetes.
 - `cluster`: two implementations of the cluster port: a Kubernetes client, an embedded API server.
+- `history`: what became of jobs, kept beyond the jobs themselves.
 - `train`: the library for training processes, which survives resizes of its job.
 - `node`: the node agent, which runs pods as processes.
 - `scheduler`: gang scheduling with queues.

@@ -239,11 +239,12 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
 
 
 class PhaseRecord(ApiStruct, frozen=True, omit_defaults=False):
-    """A phase the job was in, and since when."""
+    """A phase the job was in, since when, and why it came. Earlier releases wrote no reason."""
 
     phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     time: str = ""
     message: str = ""
+    reason: str = ""
 
 
 class ReplicaStatus(ApiStruct, frozen=True, omit_defaults=False):

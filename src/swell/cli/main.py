@@ -57,6 +57,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("wait", "swell.cli.objects.waiting:wait", "Wait until a condition holds for objects."),
     ("label", "swell.cli.objects.marking:label", "Set or remove labels of objects."),
     ("annotate", "swell.cli.objects.marking:annotate", "Set or remove annotations of objects."),
+    (
+        "history",
+        "swell.cli.history.command:history",
+        "Show what became of jobs, also of deleted ones.",
+    ),
     ("explain", "swell.cli.explain.command:explain", "Tell why a job waits, and what would help."),
     ("top", "swell.cli.objects.top:top", "Show sizes of jobs and the cluster's load, refreshing."),
     ("stop", "swell.cli.jobs.stopping:stop", "End jobs; their records and logs stay."),

@@ -25,6 +25,7 @@ from swell.cluster.embedded.controllers.assembly import (
 from swell.cluster.embedded.durable import DurableStorage, ExpectedStore, expected_store
 from swell.cluster.embedded.http.connections import raise_descriptor_limit
 from swell.cluster.embedded.http.serving import listening
+from swell.history.settings import HistorySettings
 from swell.node.assembly import (
     HOLLOW_PREFIX,
     NodeAgent,
@@ -184,7 +185,7 @@ class _Parts:
 
     async def _operate_training_jobs(self) -> None:
         await operate(
-            training_job_kind(TrainingJobSettings()),
+            training_job_kind(TrainingJobSettings(history=HistorySettings())),
             self._as("swell-trainingjob-operator"),
             clock=self._clock,
             random=self._rng,
@@ -192,7 +193,9 @@ class _Parts:
 
     async def _operate_jobs(self) -> None:
         await operate(
-            ai_training_job_kind(AITrainingJobSettings(touched_pods_max=0)),
+            ai_training_job_kind(
+                AITrainingJobSettings(touched_pods_max=0, history=HistorySettings())
+            ),
             self._as(ACTOR),
             clock=self._clock,
             random=self._rng,

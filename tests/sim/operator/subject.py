@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Key
+from swell.history.settings import HistorySettings
 from swell.operator.aitrainingjob.kind import AITrainingJobInformers, ai_training_job_kind
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
@@ -16,7 +17,9 @@ from swell.operator.framework.kind import ControllerDependencies
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import BugMeter, Main, Ports
 from swell.sim.scenario import SimulationSubject
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import operator_disturbances
+from tests.sim.operator.history_rules import LivesRecorded, RecordedOnce
 from tests.sim.operator.liveness import end_state, liveness
 from tests.sim.operator.programs import simulated_programs, with_addresses
 from tests.sim.operator.rules import safety
@@ -31,6 +34,8 @@ SETTINGS = AITrainingJobSettings(
 )
 # What hand-overs may do harm to; the rest is the same for one replica and for two.
 IN_PAIR = frozenset({"restart", "delete", "recreate", "resize"})
+# Lives of every kind: they end, are deleted at any time, come again, and are interrupted.
+WITH_HISTORY = frozenset({"finish", "restart", "delete", "recreate", "nodes", "end", "suspend"})
 LEASE = Key("default", "swell-operator")
 
 Operator = JobOperator[AITrainingJob, AITrainingJobSnapshot, AITrainingJobInformers]
@@ -54,6 +59,28 @@ def operator_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Simulati
 
     scenarios = tuple(scenario for scenario in SCENARIOS if scenario.name in IN_PAIR)
     return in_pair(replace(_subject(main), scenarios=scenarios), LEASE)
+
+
+def operator_history(flaw: Flaw | None = None) -> SimulationSubject:
+    """The operator that keeps a history; what it keeps is judged, too."""
+    settings = replace(SETTINGS, history=HistorySettings(checkpoint_s=10.0))
+
+    async def main(ports: Ports) -> None:
+        await run_operator(ports, settings, flaw)
+
+    truths: dict[int, RecordedOnce] = {}
+
+    def truth(world: SimulatedWorld) -> RecordedOnce:
+        return truths.setdefault(id(world), RecordedOnce(world))
+
+    plain = _subject(main)
+    return replace(
+        plain,
+        name="operator history",
+        scenarios=tuple(scenario for scenario in SCENARIOS if scenario.name in WITH_HISTORY),
+        safety=lambda world: [*plain.safety(world), truth(world)],
+        liveness=lambda world: [*liveness(world), LivesRecorded(world, truth(world))],
+    )
 
 
 def _subject(main: Main) -> SimulationSubject:

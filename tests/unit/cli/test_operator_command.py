@@ -11,6 +11,7 @@ from swell.cli.controllers import operator as command
 from swell.cli.controllers.options import ApiServerOptions, ControllerProcess
 from swell.cli.controllers.process import _access, host_port, level_of
 from swell.cli.main import run
+from swell.history.settings import HistorySettings
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 
 FLAGS = (
@@ -77,7 +78,7 @@ def test_defaults_are_the_settings_own(
 ) -> None:
     """Said in one place."""
     assert run(["operator"]) == 0
-    assert started[-1][1].jobs == AITrainingJobSettings()
+    assert started[-1][1].jobs == AITrainingJobSettings(history=HistorySettings())
     assert started[-1][0].lease.leader_elect
 
 
@@ -220,3 +221,23 @@ clusters: [{name: c, cluster: {server: 'https://elsewhere:6443'}}]
 users: [{name: u, user: {token: secret}}]
 contexts: [{name: here, context: {cluster: c, user: u}}]
 """
+
+
+def test_history_is_as_long_as_asked_for(started: list[Started]) -> None:
+    """For both kinds of job, and none at all on request."""
+    assert run(["operator", "--history", "--history-days", "7", "--history-jobs", "100"]) == 0
+    kept = started[-1][1].jobs.history
+
+    assert kept == HistorySettings(days=7, jobs_max=100)
+    assert started[-1][1].training_jobs.history == kept
+    assert run(["operator", "--no-history"]) == 0
+    assert started[-1][1].jobs.history is None
+
+
+def test_a_history_of_nothing_is_refused(
+    started: list[Started], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rather than kept for no time, which nobody means."""
+    assert run(["operator", "--history-days", "0"]) == 2
+    assert "--history-days is 0" in capsys.readouterr().err
+    assert not started

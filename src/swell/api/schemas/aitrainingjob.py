@@ -325,7 +325,14 @@ _REPLICA_STATUS = table(
         "failed": _COUNT,
     }
 )
-_PHASE_RECORD = table({"phase": choice(AITrainingJobPhase), "time": moment(), "message": _MESSAGE})
+_PHASE_RECORD = table(
+    {
+        "phase": choice(AITrainingJobPhase),
+        "time": moment(),
+        "message": _MESSAGE,
+        "reason": _REASON,
+    }
+)
 _SCALE_RECORD = table(
     {
         "time": moment(),

@@ -18,6 +18,7 @@ from swell.cli.controllers.options import (
     LeaseOptions,
 )
 from swell.cli.options import option, option_groups
+from swell.history.settings import HistorySettings
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.settings import GANG_APIS, OperatorSettings
 from swell.operator.trainingjob.settings import TrainingJobSettings
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=OperatorSettings)
 _JOBS = AITrainingJobSettings()
 _TRAINING_JOBS = TrainingJobSettings()
+_HISTORY = HistorySettings()
 _LEASE = LeaseOptions(lease_name="swell-operator")
 
 
@@ -176,6 +178,17 @@ class JobOptions:
         ),
     ] = _TRAINING_JOBS.adopt_original
 
+    history: Annotated[
+        bool,
+        option("--history/--no-history", "Keep records of jobs in ConfigMaps of their namespaces."),
+    ] = True
+    history_days: Annotated[
+        int, option("--history-days", "Drop records of jobs that ended this many days ago.")
+    ] = int(_HISTORY.days)
+    history_jobs: Annotated[
+        int, option("--history-jobs", "Keep records of at most so many jobs of a kind.")
+    ] = _HISTORY.jobs_max
+
     def ai_training_job_settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
         """Return the settings of AITrainingJobs; CommandError when a flag makes no sense."""
         if self.gang_api not in GANG_APIS:
@@ -223,7 +236,17 @@ class JobOptions:
             gang=self.gang,
             gang_api=self.gang_api,
             gpu_resources=gpu_resources,
+            history=self._history(),
         )
+
+    def _history(self) -> HistorySettings | None:
+        for name, n_kept in (("days", self.history_days), ("jobs", self.history_jobs)):
+            if n_kept < 1:
+                problem = f"--history-{name} is {n_kept}, and must be positive"
+                raise CommandError(problem, "keep nothing: --no-history", USAGE)
+        if not self.history:
+            return None
+        return HistorySettings(days=self.history_days, jobs_max=self.history_jobs)
 
 
 @dataclass(frozen=True, slots=True)

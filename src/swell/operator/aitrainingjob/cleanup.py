@@ -17,7 +17,7 @@ from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import drop_record, fence_deadline, is_fenced
 from swell.operator.framework.recovery import EndingMark, mark_ending, sound_time
-from swell.operator.framework.status import JobEvents, remove_finalizer
+from swell.operator.framework.status import RECORD_LOOK_S, JobEvents, remove_finalizer
 from swell.operator.framework.training import delete_secret
 from swell.runtime.plan import Action, DeleteObject, PatchObject, PatchStatus, Plan, Step
 
@@ -127,6 +127,9 @@ def plan_deletion(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     shared = snapshot.group or snapshot.members or _live_groups(snapshot)
     if snapshot.everything or names or shared:
         return Plan(together(actions), wake_at=fence_deadline_of(snapshot, now))
+    if not snapshot.is_recorded:
+        # Nothing could be said of the job once its object is gone.
+        return Plan(wake_at=now + RECORD_LOOK_S)
     # Without the finalizer nothing would look for a child that a stale cache does not show.
     last = remove_finalizer(AI_TRAINING_JOBS, meta, labels.FINALIZER)
     return Plan((last,), needs_consistent_read=True)

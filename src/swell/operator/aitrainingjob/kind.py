@@ -36,6 +36,7 @@ from swell.api.pod import Pod, PodPhase
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup
 from swell.api.validation import validate
+from swell.history.places import ai_training_job_place
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed, plan_deletion
 from swell.operator.aitrainingjob.decide import decide
@@ -108,6 +109,7 @@ def ai_training_job_kind(
         dependents=dependents,
         report_target=report_target,
         meter=JobMetrics,
+        place_of=ai_training_job_place,
     )
 
 
@@ -198,6 +200,7 @@ def take_snapshot(
         is_awaited=_is_awaited(job, informers),
         refused=inputs.refused,
         stored_status=inputs.stored_status,
+        is_recorded=inputs.is_recorded,
         settings=settings,
     )
 

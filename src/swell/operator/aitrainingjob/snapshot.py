@@ -95,6 +95,8 @@ class AITrainingJobSnapshot:
     refused: str = ""  # the latest write the API server rejected, and why
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None
+    # Whether the record of a deleted job is kept, so that its object may go.
+    is_recorded: bool = True
     settings: AITrainingJobSettings = field(default_factory=AITrainingJobSettings)
 
     @cached_property

@@ -95,7 +95,7 @@ def in_phase(
     message = message[:MESSAGE_MAX]
     at = format_time(now)
     if phase is not status.phase:
-        record = PhaseRecord(phase=phase, time=at, message=message)
+        record = PhaseRecord(phase=phase, time=at, message=message, reason=reason)
         history = (*status.phase_history, record)[-RECORDS_MAX:]
         status = replace(status, phase=phase, phase_history=history)
         if phase is Phase.RUNNING:

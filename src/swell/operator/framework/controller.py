@@ -9,6 +9,7 @@ import asyncio
 from typing import Generic
 
 from swell.api.meta import Body, Key
+from swell.history.keeper import HistoryKeeper, HistorySources
 from swell.operator.framework.kind import (
     ON_NODE,
     ControllerDependencies,
@@ -73,6 +74,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         self.controller = self._controller(dependencies, sink)
         self.informers.jobs.add_handler(self._wake_dependents)
         self.reports = self._report_puller(dependencies)
+        self.history = self._history_keeper(dependencies)
         self.collector = OrphanCollector(
             cluster,
             kind.orphans,
@@ -130,6 +132,26 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         jobs.add_handler(puller.note)
         return puller
 
+    def _history_keeper(self, dependencies: ControllerDependencies) -> HistoryKeeper | None:
+        kind, informers = self._kind, self.informers
+        if kind.settings.history is None or kind.place_of is None:
+            return None
+        sources = HistorySources(
+            informers.jobs,
+            informers.pods,
+            kind.place_of,
+            lambda job: not is_foreign(kind.manager_of(job)),
+            self.controller.wake,
+        )
+        return HistoryKeeper(
+            dependencies.cluster,
+            kind.names.controller,
+            sources,
+            clock=dependencies.clock,
+            settings=kind.settings.history,
+            namespace=kind.settings.namespace,
+        )
+
     @property
     def services(self) -> tuple[ManagedService, ...]:
         """The services in the order in which they are to be started.
@@ -150,6 +172,11 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             *(
                 (ManagedService(f"{name} reports", self.reports.run, self.reports.stop),)
                 if self.reports is not None
+                else ()
+            ),
+            *(
+                (ManagedService(f"{name} history", self.history.run),)
+                if self.history is not None
                 else ()
             ),
             ManagedService(name, self._work, self.controller.stop),
@@ -201,7 +228,9 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         refused = _text(self.controller.rejected_write(key))
         uid = job.metadata.uid
         report = self.reports.received(key, uid) if self.reports is not None else None
-        inputs = SnapshotInputs(refused, self.nodes.states, stored, report)
+        is_leaving = job.metadata.deletion_timestamp is not None
+        is_recorded = not is_leaving or self.history is None or self.history.is_kept(key, uid)
+        inputs = SnapshotInputs(refused, self.nodes.states, stored, report, is_recorded)
         return self._kind.snapshot(job, self.informers, inputs)
 
     def _wake_on(self, node: str) -> None:

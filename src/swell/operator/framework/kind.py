@@ -17,6 +17,7 @@ from swell.api.meta import Body, Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
+from swell.history.settings import PlaceOf
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.malformed import JobSnapshot, MalformedRules
 from swell.operator.framework.orphans import OrphanRules
@@ -142,6 +143,8 @@ class SnapshotInputs:
     stored_status: Body | None = None
     # The newest report of the job's program, if it reports.
     report: ReceivedReport | None = None
+    # Whether the object of a deleted job may go: its record is kept, or none is.
+    is_recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     dependents: Callable[[Key, InformersT], Iterable[Key]] | None = None
     report_target: Callable[[JobT, InformersT], ReportTarget | None] | None = None
     meter: Callable[[CollectorRegistry], JobMeter[JobT]] | None = None
+    # The job, role and index of a pod, for the record of the job's life.
+    place_of: PlaceOf | None = None
 
 
 # Kinds of different types stand in one list; no single choice of type parameters fits them all.

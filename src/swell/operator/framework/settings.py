@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from swell.history.settings import HistorySettings
+
 VOLCANO_GANGS = "volcano"
 NATIVE_GANGS = "native"
 GANG_APIS = (VOLCANO_GANGS, NATIVE_GANGS)
@@ -31,3 +33,5 @@ class OperatorSettings:
     # The kind of PodGroup that new jobs get; a job keeps the kind that it has.
     gang_api: str = VOLCANO_GANGS
     gpu_resources: tuple[str, ...] = GPU_RESOURCES
+    # How much is kept of jobs beyond their objects; None keeps nothing.
+    history: HistorySettings | None = None

@@ -24,6 +24,8 @@ P = TypeVar("P", bound=Enum)
 
 # Messages that repeat what containers or the API server said are cut to this many characters.
 MESSAGE_MAX = 4096
+# A deleted job waits for its record; should nothing wake it, it is looked at again after so long.
+RECORD_LOOK_S = 5.0
 # The condition that says what of a status was rebuilt, and the event for it. It stays.
 RECOVERED = "StatusRecovered"
 

@@ -17,7 +17,7 @@ from swell.api.trainingjob import TrainingJobStatus
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import drop_record, fence_deadline, is_fenced
 from swell.operator.framework.recovery import EndingMark, mark_ending
-from swell.operator.framework.status import remove_finalizer
+from swell.operator.framework.status import RECORD_LOOK_S, remove_finalizer
 from swell.operator.framework.training import delete_secret
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.labels import Role
@@ -124,6 +124,9 @@ def delete_training_job(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         secret = [delete_secret(meta)] if snapshot.members is not None else []
         deletions = [_deletion(*one) for one in owned if not is_leaving(one[1])]
         return Plan((*secret, *deletions) if deletions else ())
+    if not snapshot.is_recorded:
+        # Nothing could be said of the job once its object is gone.
+        return Plan(wake_at=now + RECORD_LOOK_S)
     # Without the finalizer nothing would look for a child that a stale cache does not show.
     last = remove_finalizer(TRAINING_JOBS, meta, labels.FINALIZER)
     return Plan((last,), needs_consistent_read=True)

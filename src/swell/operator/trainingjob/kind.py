@@ -31,6 +31,7 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.api.validation import validate
 from swell.api.workloads import Job, ReplicaSet
+from swell.history.places import training_job_place
 from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
@@ -116,6 +117,7 @@ def training_job_kind(
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
         meter=TrainingJobMetrics,
+        place_of=training_job_place,
     )
 
 
@@ -204,6 +206,7 @@ def take_snapshot(
         gang_served=informers.groups.is_served,
         refused=inputs.refused,
         stored_status=inputs.stored_status,
+        is_recorded=inputs.is_recorded,
         settings=settings,
     )
 

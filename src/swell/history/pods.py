@@ -1,0 +1,116 @@
+"""Which pods of a job ran where, from when to when, and what they held. Pure.
+
+A pod holds its resources from its start on a node until its containers have ended; one that
+vanishes has held them until it was found missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from swell.api.pod import Pod, PodPhase, StateTerminated
+from swell.history.life import PODS_MAX, JobLife, PodRun
+from swell.history.observing import seconds
+
+_GIB = 1 << 30
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """The resources that the pods of a job have held, by time."""
+
+    cpu_hours: float = 0.0
+    memory_gib_hours: float = 0.0
+    gpu_hours: float = 0.0
+    pod_hours: float = 0.0
+
+
+def run_of(pod: Pod, role: str, index: int) -> PodRun | None:
+    """Returns the run of a pod; None for one that has not started on a node."""
+    started = seconds(pod.status.start_time)
+    if started is None or not pod.spec.node_name:
+        return None
+    run = PodRun(role, index, pod.spec.node_name, started)
+    if pod.status.phase not in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
+        return run
+    states = (one.state.terminated for one in pod.status.container_statuses)
+    ends = [one for one in states if one is not None]
+    times = [at for one in ends if (at := seconds(one.finished_at)) is not None]
+    ended = max(times, default=None)
+    return replace(run, ended=max(started, ended or started), outcome=_outcome(pod, ends))
+
+
+def _outcome(pod: Pod, ends: Iterable[StateTerminated]) -> str:
+    failed = next((one for one in ends if one.exit_code), None)
+    if failed is not None:
+        return f"exit {failed.exit_code}" + (f" {failed.reason}" if failed.reason else "")
+    return pod.status.reason or pod.status.phase.value
+
+
+RunKey = tuple[str, int, float]
+
+
+def key_of(run: PodRun) -> RunKey:
+    """Returns the identity of a run: an index of a role has one pod at a time."""
+    return run.role, run.index, run.started
+
+
+def is_folded(life: JobLife, run: PodRun) -> bool:
+    """Whether a run that is not in the record has been summed up in it already."""
+    return run.ended is not None and run.ended <= life.folded_until
+
+
+def with_pods(life: JobLife, runs: Iterable[PodRun]) -> JobLife:
+    """Returns the record with these runs in place of its own.
+
+    Of more than it may hold, those that ended first are summed up. A run that goes on is summed up
+    with the end of the job alone: until then it is found again after a crash.
+    """
+    by_end = sorted(
+        runs, key=lambda run: (run.ended is None, run.ended or run.started, run.role, run.index)
+    )
+    n_over = max(0, len(by_end) - PODS_MAX)
+    folded, until = dict(life.folded_s), life.folded_until
+    n_folded = life.n_folded
+    rest = []
+    for run in by_end[:n_over]:
+        ended = life.ended if run.ended is None else run.ended
+        if ended is None:
+            rest.append(run)
+            continue
+        folded[run.role] = folded.get(run.role, 0.0) + max(0.0, ended - run.started)
+        until, n_folded = max(until, ended), n_folded + 1
+    kept = [*rest, *by_end[n_over:]]
+    return replace(
+        life,
+        pods=tuple(sorted(kept, key=lambda run: (run.started, run.role, run.index))),
+        folded_s=folded,
+        folded_until=until,
+        n_folded=n_folded,
+    )
+
+
+def cost_of(life: JobLife, now: float) -> JobCost:
+    """Returns what the pods of a job have held, up to its end or to now."""
+    held_s = dict(life.folded_s)
+    for run in life.pods:
+        held_s[run.role] = held_s.get(run.role, 0.0) + _length_s(run, life, now)
+    cost = JobCost()
+    for role, length_s in held_s.items():
+        shape, hours = life.roles.get(role), length_s / _HOUR_S
+        cost = JobCost(
+            cost.cpu_hours + (hours * shape.cpu_milli / 1000 if shape else 0.0),
+            cost.memory_gib_hours + (hours * shape.memory_bytes / _GIB if shape else 0.0),
+            cost.gpu_hours + (hours * shape.gpus if shape else 0.0),
+            cost.pod_hours + hours,
+        )
+    return cost
+
+
+def _length_s(run: PodRun, life: JobLife, now: float) -> float:
+    until = run.ended if run.ended is not None else life.ended
+    return max(0.0, (now if until is None else until) - run.started)
