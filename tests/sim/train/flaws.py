@@ -209,6 +209,10 @@ def _finished_by_plan(real: Callable[..., bool]) -> Callable[..., bool]:
     return lambda leader, now: leader._know.plan is not None and real(leader, now)
 
 
+def _take_silently(following: Following, line: LineId, now: float) -> None:
+    following.up, following._up_since = line, now
+
+
 PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus has two leaders": (
         (Acceptor, "_accept", _accept_any),
@@ -242,6 +246,7 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
             _finished_by_plan(Leadership._have_others_finished),
         ),
     ),
+    "bus keeps a change from the next leader": ((Following, "_take_for_leader", _take_silently),),
     "bus forgets leavers": (
         (Attendance, "stays", _stays_though_leaving),
         (BusMember, "_check_departure", lambda *_: None),

@@ -93,13 +93,18 @@ class Following:
         """Answer a proposer that this member follows, or may follow from now on."""
         is_free = self.up is None or (not self.is_led and line != self.up)
         if is_free and line != SELF and isinstance(message, Prepare):
-            self.up, self._up_since = line, now
+            self._take_for_leader(line, now)
         if line != self.up:
             return
         self.is_led = True
         answer = self._know.acceptor.vote(message)
         if answer is not None:
             self._lines.send(line, answer)
+
+    def _take_for_leader(self, line: LineId, now: float) -> None:
+        self.up, self._up_since = line, now
+        # It may have changed while there was no leader to hear of it.
+        self._lines.send(line, StatusChange(self._know.status))
 
     def call_the_first(self, now: float) -> None:
         """Let the first that is listed know of a state that leaves.
