@@ -18,7 +18,8 @@ SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 N_SEEDS = {
     "toy": 344,
     "toy pair": 30,
-    "operator": 40,
+    "operator": 33,
+    "operator history": 7,
     "operator pair": 12,
     "scheduler": 20,
     "scheduler pair": 4,

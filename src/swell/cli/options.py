@@ -19,6 +19,7 @@ import typer
 from swell.cli.command_line import USAGE, CommandError
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DAY_S = 86400.0
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -161,6 +162,14 @@ def seconds_of(text: str | float) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"not a duration: {text!r}; write it like 15s, 10m or 1h30m")
     return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+
+def days_or_seconds_of(text: str | float) -> float:
+    """Return the seconds of a duration, which may also be whole days, such as 7d."""
+    days = text.removesuffix("d") if isinstance(text, str) else text
+    if days != text and isinstance(days, str) and days.isdecimal():
+        return float(days) * _DAY_S
+    return seconds_of(text)
 
 
 def check_amounts(*, cpu: str, memory: str, gpu: str) -> None:

@@ -154,9 +154,8 @@ def _of_training_job(life: JobLife, job: TrainingJob, now: float) -> JobLife:
     status, phase = job.status, job.status.phase
     phases = life.phases
     if phase is not TrainingJobPhase.EMPTY and (not phases or phases[-1].phase != phase.value):
-        last = phases[-1].at if phases else life.created
-        at = _since(job, last, now)
-        change = PhaseChange(at, phase.value, _loss_reason(status.conditions))
+        began = _since(job, phases[-1].at if phases else life.created, now)
+        change = PhaseChange(began, phase.value, _loss_reason(status.conditions))
         phases = (*phases, change)
     sizes = [
         TargetChange(at, "trainer", one.to, one.by, one.reason[:TEXT_MAX])

@@ -18,6 +18,7 @@ from swell.node.nodes import NodeShape
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
 from swell.node.process.isolation import PythonPlaces, python_places
+from swell.node.process.keptlogs import KEPT_S
 from swell.node.process.launcher import Launcher
 from swell.node.process.reports import ReportFiles
 from swell.node.process.runtime import ProcessRuntime
@@ -113,6 +114,7 @@ class ProcessSettings:
     n_gpus: int = 0  # of each node
     processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
     agent: AgentUser = field(default_factory=lambda: AgentUser(os.geteuid(), os.getegid()))
+    keep_logs_s: float = KEPT_S  # how long logs of deleted jobs are kept
 
 
 def add_process_agent(
@@ -151,6 +153,7 @@ def add_process_agent(
         random=random,
         processes_max=settings.processes_max,
         agent=settings.agent,
+        keep_logs_s=settings.keep_logs_s,
     )
 
     def make(wake: Callable[[Key, float], None]) -> Runtime:

@@ -30,6 +30,7 @@ from swell.node.machine import GPU, CapacityRequest, HostMachine, canonical, cap
 from swell.node.nodes import NodeShape
 from swell.node.process.folders import Folders
 from swell.node.process.isolation import isolated_agent
+from swell.node.process.keptlogs import KEPT_S
 from swell.node.process.launcher import find_namespace
 from swell.node.process.logserver import (
     ContainerLogs,
@@ -62,6 +63,7 @@ class AgentOptions:
     taints: tuple[Taint, ...] = ()
     processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
     isolate: bool = False  # pods cannot read the state folder
+    keep_logs_s: float = KEPT_S  # how long logs of deleted jobs are kept
 
 
 def hollow_shape(machine: HostMachine, options: AgentOptions, boot_id: str) -> NodeShape:
@@ -140,7 +142,13 @@ def process_settings(options: AgentOptions, cluster_id: str, shape: NodeShape) -
     if options.isolate:
         agent = isolated_agent(options.home, namespace)
     return ProcessSettings(
-        options.home, cluster_id, namespace, n_gpus, options.processes_max, agent
+        options.home,
+        cluster_id,
+        namespace,
+        n_gpus,
+        options.processes_max,
+        agent,
+        options.keep_logs_s,
     )
 
 

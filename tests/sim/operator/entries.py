@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
 from tests.sim.operator.flaws import PLANTED
-from tests.sim.operator.subject import operator_pair, operator_subject
+from tests.sim.operator.history_flaws import PLANTED as HISTORY_PLANTED
+from tests.sim.operator.subject import operator_history, operator_pair, operator_subject
 
 UNGUARDED = "operator leads without a guard"
 
@@ -13,6 +14,11 @@ ENTRIES = (
         operator_subject(),
         {name: operator_subject(flaw) for name, flaw in PLANTED.items()},
         share=0.5,
+    ),
+    CampaignEntry(
+        operator_history(),
+        {name: operator_history(flaw) for name, flaw in HISTORY_PLANTED.items()},
+        share=0.1,
     ),
     CampaignEntry(operator_pair(), {UNGUARDED: operator_pair(guarded=False)}, share=0.1),
 )

@@ -175,7 +175,7 @@ def test_entries_leave_no_gap_and_sum_up_to_the_wall_time(
 
 
 def test_a_record_is_read_back_as_it_was_written() -> None:
-    life = a_life((0, "Pending"), (3, "Running", "x", "\u2028<b>"), ended=9, phase="Failed")
+    life = a_life((0, "Pending"), (3, "Running", "\u2028<b>"), ended=9, phase="Failed")
 
     assert unpack(pack(life)) == life
 

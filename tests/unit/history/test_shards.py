@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from swell.api.core import ConfigMap
 from swell.api.kinds import CONFIG_MAPS
@@ -174,8 +175,7 @@ def test_shards_that_others_wrote_are_no_records() -> None:
 def test_an_export_is_a_trace_that_a_replay_reads(tmp_path: Path) -> None:
     """Work is running time times the speed-up of each size; names that come again stay apart."""
     grown = a_life(7, sizes=(TargetChange(T0 + 47, "trainer", 4, "autoscaler", "room"),))
-    again = a_life(9)
-    again = JobLife(**{**_fields(again), "name": "fit-7", "uid": "u-10"})
+    again = replace(a_life(9), name="fit-7", uid="u-10")
     path = tmp_path / "history.csv"
     path.write_text(to_csv([again, grown], T0))
     jobs = read_trace(path)
@@ -185,10 +185,6 @@ def test_an_export_is_a_trace_that_a_replay_reads(tmp_path: Path) -> None:
     # 20 s at two replicas, and 60 s at four.
     assert jobs[0].work_s == pytest.approx(20 * 2 / 1.05 + 60 * 4 / 1.15, abs=0.1)
     assert jobs[1].work_s == pytest.approx(80 * 2 / 1.05, abs=0.1)
-
-
-def _fields(life: JobLife) -> dict[str, object]:
-    return {name: getattr(life, name) for name in life.__struct_fields__}
 
 
 def test_tables_and_details_say_the_same() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from swell.api.trainingjob import COMPLETION_INDEX
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders, log_folder_of, training_job_logs
+from swell.node.process.keptlogs import of_job, prune
 
 LOGS = Path("/logs")
 
@@ -70,13 +72,38 @@ def test_other_pods_belong_to_no_job(labels: dict[str, str]) -> None:
     assert log_folder_of(LOGS, pod_of("Job", "a", labels)) == LOGS / "team" / "_pods" / "a.pod"
 
 
-def test_logs_go_with_the_job(tmp_path: Path) -> None:
-    """They outlive the pod; a job of the same name has none of the former one's."""
+def test_logs_of_a_deleted_job_are_put_away(tmp_path: Path) -> None:
+    """They outlive the pod, and then the job; one of the same name has none of them."""
     folders = Folders(tmp_path)
     folders.make_pod(BoundPod(metadata=trainer()))
     kept = training_job_logs(folders.logs, Key("team", "fit"))
-    folders.remove_logs("*/_trainingjobs", frozenset({Uid("job")}))
+    folders.retire_logs("*/_trainingjobs", frozenset({Uid("job")}))
     assert kept.exists()
-    folders.remove_logs("*/_trainingjobs", frozenset({Uid("next")}))
+    folders.retire_logs("*/_trainingjobs", frozenset({Uid("next")}))
 
     assert not kept.exists()
+    away = of_job(folders.kept_logs, kept.relative_to(folders.logs))
+    assert away is not None
+    assert away.name == "fit.job"
+    assert of_job(folders.kept_logs, Path("team") / "fit") is None
+
+
+def test_kept_logs_go_by_age_and_then_by_size(tmp_path: Path) -> None:
+    """The oldest first."""
+    kept = tmp_path / "kept-logs"
+    for number in range(4):
+        folder = kept / "team" / f"fit.{number}"
+        folder.mkdir(parents=True)
+        (folder / "c.log").write_bytes(bytes(100))
+        os.utime(folder, (1000.0 + number, 1000.0 + number))
+
+    def names() -> list[str]:
+        return sorted(one.name for one in (kept / "team").iterdir())
+
+    assert prune(kept, now=1000.5, kept_s=100.0, bytes_max=1000) == []
+    assert names() == ["fit.0", "fit.1", "fit.2", "fit.3"]
+    prune(kept, now=1101.0, kept_s=100.0, bytes_max=1000)
+    assert names() == ["fit.2", "fit.3"]
+    prune(kept, now=1101.0, kept_s=100.0, bytes_max=150)
+    assert names() == ["fit.3"]
+    assert prune(tmp_path / "nothing", 0.0, 1.0) == []

@@ -15,7 +15,13 @@ import typer
 
 from swell.cli.choice import state_folder
 from swell.cli.command_line import CommandError
-from swell.cli.options import ClusterOptions, check_amounts, option_groups, seconds_of
+from swell.cli.options import (
+    ClusterOptions,
+    check_amounts,
+    days_or_seconds_of,
+    option_groups,
+    seconds_of,
+)
 
 if TYPE_CHECKING:
     from swell.api.core import Taint
@@ -110,6 +116,17 @@ class NodeOptions:
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Pods cannot read this cluster's folder.")
     ] = False
+    # The default of `swell.node.process.keptlogs`.
+    keep_logs: Annotated[
+        float,
+        typer.Option(
+            "--keep-logs",
+            parser=days_or_seconds_of,
+            metavar="DURATION",
+            help="Keep logs of deleted jobs this long, and 1 GiB of them at most.",
+            show_default="7d",
+        ),
+    ] = 7 * 86400.0
     label: Annotated[
         list[str], typer.Option("--label", metavar="KEY=VALUE", help="A label of each node.")
     ] = field(default_factory=list)
@@ -141,6 +158,7 @@ class NodeOptions:
             taints=tuple(map(_taint, self.taint)),
             processes_max=self.processes,
             isolate=self.isolate,
+            keep_logs_s=self.keep_logs,
         )
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from swell.history.life import JobLife
     from swell.history.reading import LabelMatch
 
-_DAY_S = 86400.0
-
 
 class HistoryFormat(StrEnum):
     """Formats of the history; without one it is a table."""
@@ -28,20 +26,12 @@ class HistoryFormat(StrEnum):
     CSV = "csv"
 
 
-def _since(text: str) -> float:
-    """Return the seconds of a duration, which may be days."""
-    days = text.removesuffix("d")
-    if days != text and days.isdecimal():
-        return float(days) * _DAY_S
-    return options.seconds_of(text)
-
-
 Since = Annotated[
     float | None,
     typer.Option(
         "--since",
         metavar="DURATION",
-        parser=_since,
+        parser=options.days_or_seconds_of,
         help="Jobs that ended within it, such as 7d or 12h; others are left out.",
         show_default=False,
     ),

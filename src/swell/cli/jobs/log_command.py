@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from swell.api.kinds import PODS
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
@@ -18,6 +19,7 @@ from swell.cli.jobs.live_line import SilentLine
 from swell.cli.jobs.log_options import LogOptions, TailedLogs
 from swell.cli.jobs.logs import (
     ContainerFilter,
+    FileJobLogs,
     JobLogs,
     LogLine,
     PodLogs,
@@ -58,6 +60,9 @@ def logs(
     previous: Annotated[
         bool, typer.Option("-p", "--previous", help="Of the containers' runs before.")
     ] = False,
+    ended: Annotated[
+        bool, typer.Option("--ended", help="Of a job that is over, also if it was deleted.")
+    ] = False,
     labels: options.Labels = "",
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
@@ -75,6 +80,12 @@ def logs(
         if (sweep := one_sweep(name or "")) is not None:
             _print_sweep(connection, scope, sweep, filter_, wanted, follow=follow)
             return
+        if ended and name:
+            given = parse_job_name(name)
+            if find_job(connection, scope, given) is None:
+                show = print_plain if role and index is not None else print_prefixed
+                show(_kept_lines(connection, Key(scope, given.name), filter_, n_lines))
+                return
         job = None if labels or _is_pod(name or "") else _job(name or "", scope, connection)
         if job is not None:
             _print_job(connection, job, filter_, wanted, follow=follow)
@@ -105,6 +116,28 @@ def _print_job(
         show(source.current_lines())
     elif JobFollower(connection, job, source, SilentLine()).to_the_end(show) is None:
         raise CommandError(f"{job.key.name} was deleted meanwhile", "see: swell get")
+
+
+def _kept_lines(
+    connection: ClusterConnection, job: Key, filter_: ContainerFilter, n_lines: int | None
+) -> Iterable[LogLine]:
+    """Return the lines of a job that is gone. Only nodes of the embedded cluster keep them."""
+    from swell.node.process.folders import OWNER_FILE, Folders, training_job_logs
+    from swell.node.process.keptlogs import of_job
+
+    if connection.home is None:
+        problem = f"no job {job.name} in namespace {job.namespace}"
+        raise CommandError(problem, "only the embedded cluster keeps logs of deleted jobs")
+    folders = Folders(connection.home)
+    places = (Path(job.namespace) / job.name, training_job_logs(Path(), job))
+    found = [one for place in places if (one := of_job(folders.kept_logs, place)) is not None]
+    if not found:
+        problem = f"no logs are kept of a job {job.name} in namespace {job.namespace}"
+        raise CommandError(problem, "see: swell history; logs are kept for 7 days (--keep-logs)")
+    newest = max(found, key=lambda one: one.stat().st_mtime)
+    owner = Uid((newest / OWNER_FILE).read_text())
+    logs = FileJobLogs(newest, owner, filter_)
+    return logs.current_lines() if n_lines is None else TailedLogs(logs, n_lines).current_lines()
 
 
 def _print_sweep(

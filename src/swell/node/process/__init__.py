@@ -4,6 +4,7 @@ In reading order:
 
 - `runtime`: the agent's `Runtime` port: starts, stops and recovers the containers of pods.
 - `folders`: the layout on disk.
+- `keptlogs`: logs of jobs that are gone, kept for a while.
 - `setup`: everything a container is given before it starts.
 - `container`: pods and containers as the runtime holds them, and commands inside one.
 - `isolation`: whether pods can be kept out of the state folder.

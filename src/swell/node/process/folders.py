@@ -7,6 +7,7 @@ HOME/hosts/NAMESPACE                   the hosts file of a namespace's container
 HOME/logs/NAMESPACE/JOB/ROLE-INDEX.RESTARTCOUNT/CONTAINER.log
 HOME/logs/NAMESPACE/_trainingjobs/JOB/ROLE-INDEX.NUMBER/CONTAINER.log     of a TrainingJob
 HOME/logs/NAMESPACE/_pods/NAME.UID/CONTAINER.log    of pods that belong to no job
+HOME/kept-logs/                        logs of jobs that are gone: see `keptlogs`
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from swell.api.trainingjob import (
 )
 from swell.cluster.private import make_private_folder, write_private
 from swell.node.pods import JOB_LABEL, BoundPod
+from swell.node.process.keptlogs import keep
 
 JOB_KIND = "AITrainingJob"
 ROLE_LABEL = "TrainingJobReplicaName"
@@ -65,6 +67,10 @@ class Folders:
         return self.home / "logs"
 
     @property
+    def kept_logs(self) -> Path:
+        return self.home / "kept-logs"
+
+    @property
     def stage(self) -> Path:
         return self.home / "node" / "stage"
 
@@ -93,7 +99,7 @@ class Folders:
         log_folder = log_folder_of(self.logs, metadata)
         owner = _job_uid(metadata)
         if log_folder.parent.name != BARE and owner:
-            _own(log_folder.parent, owner)
+            self._own(log_folder.parent, owner)
         make_private_folder(log_folder)
         note = {
             "namespace": metadata.namespace,
@@ -124,31 +130,34 @@ class Folders:
             for run in sorted(container.iterdir(), key=lambda path: int(path.name)):
                 yield container.name, int(run.name), run
 
-    def remove_logs(self, jobs: str, uids: frozenset[Uid]) -> list[OSError]:
-        """Remove the folders of logs below `jobs`, a pattern, whose job is not among these.
+    def retire_logs(self, jobs: str, uids: frozenset[Uid]) -> list[OSError]:
+        """Put the logs below `jobs`, a pattern, whose job is not among these to those kept.
 
-        Returns why some could not be removed.
+        Returns why some could not be moved.
         """
         failures: list[OSError] = []
         for owner in sorted(self.logs.glob(f"{jobs}/*/{OWNER_FILE}")):
             try:
-                if owner.read_text() not in uids:
-                    shutil.rmtree(owner.parent)
+                uid = Uid(owner.read_text())
+                if uid not in uids:
+                    keep(self.logs, self.kept_logs, owner.parent, uid)
             except FileNotFoundError:
-                continue  # a new job of that name has removed it meanwhile
+                continue  # a new job of that name has moved it meanwhile
             except OSError as error:
                 failures.append(error)
         return failures
 
-
-def _own(folder: Path, owner: Uid) -> None:
-    """Make a folder of logs a job's own: remove the logs of a former job of the same name."""
-    note = folder / OWNER_FILE
-    if note.exists() and note.read_text() == owner:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    make_private_folder(folder)
-    write_private(note, owner)
+    def _own(self, folder: Path, owner: Uid) -> None:
+        """Make a folder of logs a job's own: those of a former job of the same name are kept."""
+        note = folder / OWNER_FILE
+        if note.exists():
+            former = Uid(note.read_text())
+            if former == owner:
+                return
+            keep(self.logs, self.kept_logs, folder, former)
+        shutil.rmtree(folder, ignore_errors=True)
+        make_private_folder(folder)
+        write_private(note, owner)
 
 
 def remove_tree(folder: Path) -> None:

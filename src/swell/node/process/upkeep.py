@@ -14,6 +14,7 @@ from swell.api.meta import Uid
 from swell.node.pods import BoundPod
 from swell.node.process.container import PodEntry
 from swell.node.process.folders import TRAINING_JOBS
+from swell.node.process.keptlogs import prune
 from swell.node.process.setup.environment import ContainerConfigError
 from swell.node.process.setup.provision import ProcessDependencies, Provisioner
 from swell.node.process.setup.resources import WATCH_S, usage_below
@@ -27,6 +28,8 @@ log = get_logger(__name__)
 CURRENT_S = 0.1
 # After the disk has refused a hosts file or the removal of a log.
 RETRY_S = 3.0
+# Kept logs are counted this often; all of their files are looked at.
+PRUNE_S = 300.0
 # Secrets are not watched: an agent would have to watch all of them.
 SECRETS_S = 20.0
 # Where the logs of either kind of job are, below the folder of all logs.
@@ -100,19 +103,22 @@ class PodUpkeep:
     # -- names, logs and secrets -------------------------------------------------------------
 
     async def keep_current(self) -> None:
-        """Keep hosts files in step, remove logs of deleted jobs, and look at secrets at times."""
+        """Keep hosts files in step, put logs of deleted jobs away, and look at secrets at times."""
         await self._deps.informers.wait_synced()
         informers = self._deps.informers
         informers.jobs.add_handler(lambda _: self._logs_to_check.add(_AI_TRAINING_JOB_LOGS))
         informers.training_jobs.add_handler(lambda _: self._logs_to_check.add(_TRAINING_JOB_LOGS))
         clock = self._deps.clock
-        names_at = logs_at = secrets_at = clock.monotonic()
+        names_at = logs_at = secrets_at = prune_at = clock.monotonic()
         while True:
             now = clock.monotonic()
             if now >= names_at and not self._refresh_names():
                 names_at = now + RETRY_S
-            if now >= logs_at and not self._remove_orphaned_logs():
+            if now >= logs_at and not self._retire_orphaned_logs():
                 logs_at = now + RETRY_S
+            if now >= prune_at:
+                prune_at = now + PRUNE_S
+                await asyncio.to_thread(self._prune_kept_logs)
             if now >= secrets_at:
                 secrets_at = now + SECRETS_S
                 self.mark_where(mounts_secrets)
@@ -132,10 +138,10 @@ class PodUpkeep:
             log.warning("hosts file is not up to date", why=str(failure))
         return not failures
 
-    def _remove_orphaned_logs(self) -> bool:
-        """Remove the logs of jobs that were deleted, of kinds whose jobs are known.
+    def _retire_orphaned_logs(self) -> bool:
+        """Put the logs of jobs that were deleted to those kept, of kinds whose jobs are known.
 
-        Returns False when some could not be removed.
+        Returns False when some could not be moved.
         """
         informers = self._deps.informers
         known = {
@@ -147,14 +153,19 @@ class PodUpkeep:
             uids = known[logs]()
             if uids is None:
                 continue  # looked at again when the jobs are known
-            failures = self._deps.folders.remove_logs(logs, uids)
+            failures = self._deps.folders.retire_logs(logs, uids)
             for failure in failures:
-                log.warning("log is not removed", why=str(failure))
+                log.warning("log is not put away", why=str(failure))
             if failures:
                 is_done = False
             else:
                 self._logs_to_check.discard(logs)
         return is_done
+
+    def _prune_kept_logs(self) -> None:
+        kept_s, now = self._deps.keep_logs_s, self._deps.clock.now()
+        for failure in prune(self._deps.folders.kept_logs, now, kept_s):
+            log.warning("kept log is not removed", why=str(failure))
 
     # -- usage -------------------------------------------------------------------------------
 

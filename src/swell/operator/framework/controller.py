@@ -140,7 +140,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             informers.jobs,
             informers.pods,
             kind.place_of,
-            lambda job: not is_foreign(kind.manager_of(job)),
+            lambda job: not is_foreign(job.spec.managed_by),
             self.controller.wake,
         )
         return HistoryKeeper(

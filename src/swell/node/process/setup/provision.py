@@ -19,6 +19,7 @@ from swell.cluster.private import keep_entries_private, make_private_folder, ope
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, BoundPod, BoundVolume
 from swell.node.process.folders import Folders, log_file, log_folder_of
+from swell.node.process.keptlogs import KEPT_S
 from swell.node.process.launcher import Launcher
 from swell.node.process.logfiles import MESSAGE
 from swell.node.process.orphans import MARK
@@ -74,6 +75,7 @@ class ProcessDependencies:
     random: Random
     processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
     agent: AgentUser = field(default_factory=lambda: AgentUser(os.geteuid(), os.getegid()))
+    keep_logs_s: float = KEPT_S  # how long logs of deleted jobs are kept
 
 
 @dataclass(frozen=True, slots=True)
