@@ -35,7 +35,8 @@ def main() -> int:
     for layer, extras in LAYERS.items():
         pins = _pins(layer, extras, below, upgrade)
         text = HEADER + (f"-r {previous}.txt\n" if previous else "")
-        text += "".join(entry for name, entry in pins.items() if name not in below)
+        # What the list below has for some Pythons only may be needed for others here.
+        text += "".join(entry for name, entry in pins.items() if below.get(name) != entry)
         (FOLDER / f"{layer}.txt").write_text(text)
         below, previous = below | pins, layer
     for name in ALONE:
