@@ -14,10 +14,19 @@ import pytest
 from msgspec import structs
 
 from swell.api.core import Node
+from swell.api.meta import ObjectMeta, Uid
+from swell.api.topology import (
+    ExactMatch,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
+    MemberSelector,
+)
+from swell.scheduler import placement
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
 from swell.scheduler.model.snapshot import SchedulerSnapshot
-from swell.scheduler.plan import plan_schedule
+from swell.scheduler.plan import SchedulerObjects, plan_schedule
 from tests.property.allocate_reference import Reference
 from tests.property.scheduler_clusters import Traits, random_cluster
 from tests.scheduler_cases import pod_of
@@ -88,6 +97,52 @@ def test_churn_changes_no_decision(seed: int) -> None:
     assert got == Reference(cluster).run()
     assert len(snapshot.nodes) - snapshot.nodes.n_free == n_columns
     assert snapshot.n_shapes == n_shapes
+
+
+def drawn_network(names: list[str], chance: Random) -> list[HyperNode]:
+    """Racks and blocks of some of these nodes; others are in no domain, or in a block only."""
+    racks: dict[str, list[str]] = {}
+    blocks: dict[str, list[tuple[str, str]]] = {}
+    for name in names:
+        if chance.random() < 0.9:
+            racks.setdefault(f"rack-{chance.randrange(1 + len(names) // 3)}", []).append(name)
+        elif chance.random() < 0.5:
+            blocks.setdefault("block-0", []).append(("Node", name))
+    for rack in sorted(racks):
+        if chance.random() < 0.8:
+            blocks.setdefault(f"block-{chance.randrange(3)}", []).append(("HyperNode", rack))
+    rows = [(rack, 1, [("Node", name) for name in own]) for rack, own in racks.items()]
+    rows += [(block, 2, own) for block, own in blocks.items()]
+    return [hyper_node(name, tier, members) for name, tier, members in rows]
+
+
+def hyper_node(name: str, tier: int, members: list[tuple[str, str]]) -> HyperNode:
+    selected = tuple(
+        HyperNodeMember(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member)))
+        for kind, member in members
+    )
+    meta = ObjectMeta(name=name, uid=Uid(name))
+    return HyperNode(metadata=meta, spec=HyperNodeSpec(tier=tier, members=selected))
+
+
+def bound_in(cluster: SchedulerObjects) -> dict[str, str]:
+    return {task.key: node for task, node in plan_schedule(cluster, ALLOCATE).binds.items()}
+
+
+@pytest.mark.parametrize("start", range(0, 120, 40))
+def test_gathering_ahead_is_what_one_by_one_gives(
+    start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal pods that gather in a network get the nodes that each would get after the others."""
+    for seed in range(start, start + 40):
+        chance = Random(seed)
+        cluster = random_cluster(chance, Traits(pod_affinity=False, ports=False))
+        names = [node.metadata.name for node in cluster.nodes]
+        cluster.hyper_nodes = drawn_network(names, chance)
+        ahead = bound_in(cluster)
+        with monkeypatch.context() as one_by_one:
+            one_by_one.setattr(placement, "CHUNK", 1)
+            assert bound_in(cluster) == ahead, f"seed {seed}"
 
 
 if __name__ == "__main__":

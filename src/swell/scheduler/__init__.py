@@ -16,6 +16,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `domain_reasons`: why it does not.
 - `domain_claims`: which of them is cleared for a gang by preempt and reclaim.
 - `placement`: which node is best for a task.
+- `gathering`: the same for tasks that gather in parts of the network.
 - `eviction_units`: which pods leave together.
 - `victim_prices`: what victims lose, and which are cheaper.
 - `victims`: which pods are evicted to make room.

@@ -52,14 +52,15 @@ class GatheringScores:
     """Scores of nodes for one task, equal for all nodes of one cell of the network.
 
     A task that is placed raises the score of its own cell at least as much as of any other, for
-    the next task like it. `settled` are the nodes for which this holds; None means all. `after`
-    returns the scores with one such task more on each of some nodes, where they can be foreseen.
+    the next task like it. `settled` are the nodes for which this holds; None means all. `ahead`
+    begins to foresee them, where that is possible: it returns a function that is told on which
+    node, or others of its cell, how many more such tasks are placed, and returns all scores then.
     """
 
     of_cells: Vector
     cells: Cells
     settled: Mask | None = None
-    after: Callable[[Sequence[int]], Vector] | None = None
+    ahead: Callable[[], Callable[[int, int], Vector]] | None = None
 
     @property
     def of_nodes(self) -> Vector:

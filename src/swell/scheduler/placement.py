@@ -10,13 +10,14 @@ Whether a whole gang fits is decided in `gang_fit`, quotas of queues in the plug
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
+from swell.scheduler.gathering import SCORE_STEPS, best_places, gathered_nodes
 from swell.scheduler.hooks import GatheringScores, Tiers, flat
 from swell.scheduler.model.nodes import Matrix, fits, slots
 from swell.scheduler.model.reasons import NodeCount, WaitReason, histogram
@@ -27,9 +28,6 @@ from swell.scheduler.model.tasks import NOWHERE, Shape, Task
 # How many equal tasks are placed at once. The work grows with the square: up to CHUNK nodes are
 # scored for 0 to CHUNK - 1 tasks each.
 CHUNK = 32
-# Scores are rounded to millionths, so that sums that are equal on paper are equal as floats, too,
-# and ties are broken by the order of nodes instead of by rounding errors.
-SCORE_STEPS = 1e6
 # When a larger part of the nodes changed, all rows are computed instead of a selection.
 _STALE_PART_MAX = 1 / 4
 _EVERY_NODE = slice(None)
@@ -153,8 +151,13 @@ class Placer:
         cell of the first, the change would only confirm it; then the caller asks again.
         """
         of_shape = self._updated(task.shape)
-        if gathering is not None and gathering.after is not None and self.scope is None and n > 1:
-            found = self._gathered_ahead(task.shape, of_shape, n, gathering, gathering.after)
+        if gathering is not None and gathering.ahead is not None and self.scope is None and n > 1:
+            found = gathered_nodes(
+                of_shape.now,
+                gathering,
+                n,
+                lambda top, n: self._scores_after(task.shape, of_shape.base, top, n, now=True),
+            )
             if found:
                 return [NodeChoice(node, True) for node in found]
         extra = None if gathering is None else np.rint(gathering.of_nodes * SCORE_STEPS)
@@ -179,58 +182,6 @@ class Placer:
             found = self._choose(task.shape, of_shape, n, now=now, ahead=ahead)
             return [NodeChoice(node, now) for node in found]
         return []
-
-    def _gathered_ahead(
-        self,
-        shape: Shape,
-        of_shape: _ShapeScores,
-        n: int,
-        gathering: GatheringScores,
-        scores_after: Callable[[Sequence[int]], Vector],
-    ) -> list[int]:
-        """Returns where n equal tasks can start now, each on the best node after those before it.
-
-        It does what the caller would by placing a few and asking again, without that: the scores
-        of a cell's nodes are worked out when the cell is first chosen.
-        """
-        cells, of_cells = gathering.cells, gathering.of_cells
-        scores = of_shape.now.copy()
-        known: dict[int, tuple[list[float], list[bool]]] = {}
-        chosen: list[int] = []
-        n_at: dict[int, int] = {}
-        while len(chosen) < n:
-            extra = np.rint(of_cells * SCORE_STEPS)
-            total = scores + extra[cells.of_node]
-            first = int(total.argmax())
-            if total[first] == -np.inf:
-                break
-            members = cells.members_of(first)
-            top = members[_best(total[members], n - len(chosen))]
-            total[members] = -np.inf
-            other = int(total.argmax())
-            bound = (-float(total[other]), other)
-            fresh = [node for node in top.tolist() if node not in known]
-            if fresh:
-                rows = self._scores_after(shape, of_shape.base, np.array(fresh), n, now=True)
-                known.update(zip(fresh, zip(*rows, strict=True), strict=True))
-            own = float(extra[cells.of_node[first]])
-            heads = [(-own - float(scores[node]), node) for node in top.tolist()]
-            heapify(heads)
-            begun = len(chosen)
-            while heads and len(chosen) < n and (len(chosen) == begun or heads[0] <= bound):
-                node = heads[0][1]
-                chosen.append(node)
-                taken = n_at[node] = n_at.get(node, 0) + 1
-                after, fitting = known[node]
-                is_open = taken < n and fitting[taken]
-                scores[node] = after[taken] if is_open else -np.inf
-                if is_open:
-                    heapreplace(heads, (-own - after[taken], node))
-                else:
-                    heappop(heads)
-            if len(chosen) < n:
-                of_cells = scores_after(chosen)
-        return chosen
 
     def node_for(self, task: Task) -> NodeChoice | None:
         """Returns the best node for one task, one where it can start now before one for later.
@@ -449,7 +400,7 @@ class Placer:
         `ahead` has other scores than those of the shape, and where to stop.
         """
         whole = of_shape.now if now else of_shape.later
-        top = _best(whole if ahead is None else ahead.scores, n)
+        top = best_places(whole if ahead is None else ahead.scores, n)
         if not len(top):
             return []
         extra = None if ahead is None or ahead.extra is None else ahead.extra[top]
@@ -512,17 +463,3 @@ def _inside_and_best_outside(
     inside = np.full(len(scores), -np.inf)
     inside[members] = scores[members]
     return inside, (-float(outside[best]), best) if outside[best] > -np.inf else None
-
-
-def _best(scores: Vector, n: int) -> Places:
-    """Returns the n best nodes, the first of equal ones."""
-    # n is small and ties are many: repeated argmax is faster than sorting all nodes.
-    scores = scores.copy()
-    found: list[int] = []
-    while len(found) < min(n, len(scores)):
-        best = int(scores.argmax())
-        if scores[best] == -np.inf:
-            break
-        found.append(best)
-        scores[best] = -np.inf
-    return np.array(found, dtype=np.intp)

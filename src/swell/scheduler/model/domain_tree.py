@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.scheduler.model.nodes import Matrix, NodeTable
-from swell.scheduler.model.resources import Mask, Places
+from swell.scheduler.model.resources import Mask, Places, Vector
 
 # Volcano's name for the domain that has every node.
 ROOT_NAME: Final = "<cluster-top-hypernode>"
@@ -32,13 +32,19 @@ class Cells:
         order = np.argsort(of_node, kind="stable")
         n = int(of_node.max()) + 1 if len(of_node) else 0
         bounds = np.searchsorted(of_node[order], np.arange(n + 1))
-        self._members = [order[bounds[k] : bounds[k + 1]] for k in range(n)]
+        self.members = [order[bounds[k] : bounds[k + 1]] for k in range(n)]
+        self._order, self._starts = order, bounds[:-1]
         # One node of each: what holds of it by its domains holds of all.
-        self.firsts: Indexes = np.array([one[0] for one in self._members], dtype=np.intp)
+        self.firsts: Indexes = np.array([one[0] for one in self.members], dtype=np.intp)
 
     def members_of(self, place: int) -> Places:
         """Returns the nodes of the cell that a node is in."""
-        found: Places = self._members[self.of_node[place]]
+        found: Places = self.members[self.of_node[place]]
+        return found
+
+    def maxima(self, scores: Vector) -> Vector:
+        """Returns the highest score in each cell."""
+        found: Vector = np.maximum.reduceat(scores[self._order], self._starts)
         return found
 
 
@@ -114,6 +120,7 @@ class DomainTree:
             layer = self._layers[tier] = np.full(n_nodes, len(names), dtype=np.intp)
             of_tier = self.tiers[self.owners] == tier
             layer[self.places[of_tier]] = self.owners[of_tier]
+        self._stacked = np.stack(list(self._layers.values()))
         cell = np.zeros(n_nodes, dtype=np.intp)
         for tier in self._tiers_upwards():
             # A number for each pair of the cell so far and the domain of this tier.
@@ -131,10 +138,16 @@ class DomainTree:
 
     def add(self, totals: Matrix, places: Places, amounts: Matrix) -> None:
         """Adds amounts of some nodes (rows x places) to the sums over their domains."""
-        for layer in self._layers.values():
-            at = layer[places]
-            inside = at < len(self.names)
-            np.add.at(totals.T, at[inside], amounts[:, inside].T)
+        at = self._stacked[:, places].reshape(-1)
+        n, n_layers = len(self.names), len(self._stacked)
+        for row in range(len(totals)):
+            in_layers = np.concatenate((amounts[row],) * n_layers)
+            totals[row] += np.bincount(at, in_layers, n + 1)[:n]
+
+    def domains_at(self, place: int) -> list[int]:
+        """Returns the domains that a node is in."""
+        found: list[int] = self._stacked[:, place].tolist()
+        return [domain for domain in found if domain < len(self.names)]
 
     def at_tier(self, tier: int) -> Indexes | None:
         """Returns each node's domain of a tier; one beyond the last where it is in none.

@@ -7,7 +7,7 @@ for gangs and nodes for pods, fuller domains first. Where there is no tree it sc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
 from swell.scheduler.hooks import GatheringScores, Hooks
-from swell.scheduler.model.domain_tree import DomainTree, Indexes
+from swell.scheduler.model.domain_tree import DomainTree
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.resources import Vector
@@ -108,12 +108,14 @@ class _TopologyScores:
         # A resource that no object names counts with its weight, and is used nowhere.
         self._total_weight = sum(arguments.resources.values())
         self._rows = np.array([r for r in weights if r is not None], dtype=np.intp)
-        self._weights = np.array([w for r, w in weights.items() if r is not None])
+        total = self._total_weight or 1.0
+        self.weights = [w / total for r, w in weights.items() if r is not None]
         nodes = session.snapshot.nodes
         ready = nodes.ready
         allocatable = self._tree.sums(nodes.allocatable[self._rows] * ready)
         # Nothing of nothing is no share, and anything of nothing is far too much.
         self._divisor = np.where(allocatable > 0, allocatable, _NOTHING)
+        self.has: list[list[float]] = self._divisor.T.tolist()
         self._position = len(nodes.changes)
         self._used_at = self._used_by_node()
         self._used = self._tree.sums(self._used_at)
@@ -147,19 +149,24 @@ class _TopologyScores:
         if not self._arguments.scores_normal_pods:
             return None
         self._follow()
-        request, used = task.shape.request[self._rows], self._used
+        request = task.shape.request[self._rows]
+        packing = self._packed(self._used, request)
 
-        def after(places: Sequence[int]) -> Vector:
-            filled = used.copy()
-            amounts = np.repeat(request[:, None], len(places), axis=1)
-            self._tree.add(filled, np.array(places, dtype=np.intp), amounts)
-            return self._of_cells(self._packed(filled, request))
+        def ahead() -> Callable[[int, int], Vector]:
+            return _PackingAhead(self, packing.copy(), request.tolist()).placed
 
-        of_cells = self._of_cells(self._packed(used, request))
-        return GatheringScores(of_cells, self._cells, after=after)
+        return GatheringScores(self.of_cells(packing), self._cells, ahead=ahead)
 
-    def _of_cells(self, packing: Vector) -> Vector:
+    def of_cells(self, packing: Vector) -> Vector:
+        """Returns the score of every cell by the packing of its domains."""
         return self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
+
+    def domains_at(self, node: int) -> list[int]:
+        return self._tree.domains_at(node)
+
+    def used_of(self, domain: int) -> list[float]:
+        found: list[float] = self._used[:, domain].tolist()
+        return found
 
     def _by_distance(self, tasks: dict[str, Task]) -> GatheringScores:
         """Scores nodes by how close they are to the pods of the gang that have nodes."""
@@ -198,10 +205,9 @@ class _TopologyScores:
 
     def _packed(self, used: Matrix, request: Vector) -> Vector:
         shares = (used + request[:, None]) / self._divisor
-        total: Vector = np.zeros(shares.shape[1])
-        if self._total_weight:
-            total = np.dot(self._weights, shares) / self._total_weight
-        total[(shares > _FULL).any(axis=0)] = 0.0
+        total: Vector = np.dot(self.weights, shares)
+        for of_resource in shares:
+            total[of_resource > _FULL] = 0.0
         return total
 
     def _counts(self, places: list[int]) -> Vector:
@@ -220,10 +226,11 @@ class _TopologyScores:
         position = len(nodes.changes)
         if position == self._position:
             return
-        changed = np.unique(nodes.changed_since(self._position))
+        # Each once, in whatever order: amounts are whole numbers, so their sums are exact.
+        changed = np.array(list(set(nodes.changes[self._position :])), dtype=np.intp)
         self._position = position
         # Only these cells: to take the rows first would copy them for all nodes.
-        at = np.ix_(self._rows, changed)
+        at = (self._rows[:, None], changed)
         now = nodes.allocatable[at] - nodes.idle[at]
         now *= nodes.ready[changed]
         difference = now - self._used_at[:, changed]
@@ -231,30 +238,67 @@ class _TopologyScores:
         self._tree.add(self._used, changed, difference)
 
 
+class _PackingAhead:
+    """The packing of domains as it will be when more pods of one request are placed.
+
+    Few domains change with a pod, one of each tier, so they are counted one by one.
+    """
+
+    def __init__(self, scores: _TopologyScores, packing: Vector, request: list[float]) -> None:
+        self._scores = scores
+        self._packing = packing
+        self._request = request
+        self._used: dict[int, list[float]] = {}  # by domain
+
+    def placed(self, node: int, n: int) -> Vector:
+        """Returns the score of every cell with n more pods on a node, or beside it."""
+        for domain in self._scores.domains_at(node):
+            used = self._used.get(domain)
+            if used is None:
+                used = self._used[domain] = self._scores.used_of(domain)
+            self._packing[domain] = self._fill(used, self._scores.has[domain], n)
+        return self._scores.of_cells(self._packing)
+
+    def _fill(self, used: list[float], has: list[float], n: int) -> float:
+        """Adds n requests to what is used of a domain; returns its packing with one more."""
+        total, weights = 0.0, self._scores.weights
+        for place, asked in enumerate(self._request):
+            used[place] += n * asked
+            share = (used[place] + asked) / has[place]
+            if share > _FULL:
+                total = -math.inf
+            total += weights[place] * share
+        return max(total, 0.0)
+
+
 class _FadingTiers:
     """Combines the scores of a node's domains, those of higher tiers faded."""
 
     def __init__(self, tree: DomainTree, fading: float) -> None:
         tiers = range(tree.lowest_tier, tree.root_tier + 1)
-        weights = [_fade(fading, tier, tree.lowest_tier) for tier in tiers]
-        self._total = sum(weights)
-        self._layers: list[tuple[float, Indexes]] = []
-        self._constant = 0.0
-        for tier, weight in zip(tiers, weights, strict=True):
-            if not weight:
-                continue
-            at = tree.at_tier(tier)
-            if at is None:
-                self._constant += weight  # no node is in a domain of this tier
-            else:
-                self._layers.append((weight, at[tree.cells.firsts]))
+        weights = {tier: _fade(fading, tier, tree.lowest_tier) for tier in tiers}
+        total = sum(weights.values())
+        # By tier that counts: the domain of each cell.
+        layers = {
+            tier: layer[tree.cells.firsts]
+            for tier in tiers
+            if weights[tier] and (layer := tree.at_tier(tier)) is not None
+        }
+        self._weights = np.array([[weights[tier] / total] for tier in layers])
+        self._domains = np.array(list(layers.values()), dtype=np.intp)
+        # No node is in a domain of the other tiers.
+        self._constant = sum(weights[tier] for tier in tiers if tier not in layers) / total
+        self._padded = np.ones(len(tree.names) + 1)
 
     def spread(self, packing: Vector) -> Vector:
         """Returns the score of every cell by the packing of its domains."""
         # A node that is in no domain of a tier counts as in a full one there.
-        padded = np.append(packing, 1.0)
-        total = sum(weight * padded[at] for weight, at in self._layers) + self._constant
-        return np.asarray(total / self._total, dtype=np.float64)
+        self._padded[:-1] = packing
+        of_tiers = self._padded[self._domains]
+        of_tiers *= self._weights
+        total: Vector = of_tiers.sum(axis=0)
+        total += self._constant
+        return total
 
 
 def _fade(fading: float, tier: int, lowest: int) -> float:
