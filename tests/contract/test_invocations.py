@@ -140,6 +140,20 @@ get pods,services -o name | 0 |
 get aitj,cm | 0 | aitrainingjob/fit
 get all | 0 | aitrainingjob/fit
 get nodes -o name | 0 |
+get cm -o json --show-managed-fields | 0 | "kind": "List"
+apply --server-side -f {file} | 0 | serverside-applied
+apply --server-side --force-conflicts --field-manager me -f {file} | 0 | serverside-applied
+apply --force-conflicts -f {file} | 2 | only a server-side apply
+exec | 2 | Missing argument
+exec nobody -- ls | 1 | no pod and no job nobody
+exec -n default fit ls | 2 | put -- before the command
+exec fit | 2 | say which command
+exec -it fit -- sh | 1 | no pod of fit runs
+cp a b | 2 | one side has to be a pod's
+cp a nobody:/b | 1 | no pod and no job nobody
+port-forward | 2 | Missing argument
+port-forward nobody 80 | 1 | no pod and no job nobody
+port-forward --address 127.0.0.1 fit x | 2 | 'x' is no port
 get ns | 0 | default
 get namespaces -o name | 0 | namespace/default
 get cm -o name | 0 |
@@ -324,7 +338,7 @@ def test_every_line_of_the_script(swell: Swell) -> None:
 NAMESPACED = frozenset(
     {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
     | {"explain", "scale", "fail", "preempt", "stop", "retry", "top", "attach"}
-    | {"diff", "edit"}
+    | {"diff", "edit", "exec"}
 )
 
 

@@ -27,6 +27,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `progress`: one line on a terminal that is replaced as work goes on.
 - `sweep_names`: `sweep/X` among the arguments of a command.
 - `jobs`: `run`, `launch`, `logs`, `stop` and `scale`.
+- `pods`: `exec`, `cp` and `port-forward`, which reach into running pods.
 - `sweeps`: `sweep` and `retry`, many jobs of one command.
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.

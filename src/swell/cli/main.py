@@ -41,6 +41,13 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("attach", "swell.cli.jobs.run:attach", "Follow a job that was submitted."),
     ("launch", "swell.cli.jobs.launch:launch", "Run a training script, in place of torchrun."),
     ("logs", "swell.cli.jobs.log_command:logs", "Print what the containers of a job have printed."),
+    ("exec", "swell.cli.pods.command:execute", "Run a command in a container of a pod."),
+    ("cp", "swell.cli.pods.command:copy", "Copy files to and from containers."),
+    (
+        "port-forward",
+        "swell.cli.pods.command:port_forward",
+        "Let local ports lead to ports of a pod.",
+    ),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),
     ("create", "swell.cli.objects.creating:app", "Create objects, and only new ones."),
     ("diff", "swell.cli.objects.editing:diff", "Show what apply would change."),
@@ -102,7 +109,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 )
 _MODULES = {name: module for name, module, _ in COMMANDS}
 # Commands that take a command of the user's after `--`, which must reach them unparsed.
-_TAKES_COMMAND = frozenset({"run", "sweep"})
+_TAKES_COMMAND = frozenset({"exec", "run", "sweep"})
 # Commands that read their arguments themselves: those of another program, whose place they take.
 _READS_ARGUMENTS = frozenset({"launch"})
 # Asked by the scripts of `swell completion`, for what could follow; no command of people's.
@@ -231,6 +238,7 @@ def _usage_texts(error: typer.BadParameter, path: str, invocation: Invocation) -
         return "which of its commands?", f"see: {path} --help"
     name, rest = invocation.arguments[0], invocation.arguments[1:]
     plain = [at for at, word in enumerate(rest) if not word.startswith("-")]
+    plain = plain[1:] if name == "exec" else plain  # the first is the pod
     if name in _TAKES_COMMAND and invocation.command is None and plain:
         flags, command = rest[: plain[0]], rest[plain[0] :]
         if not os.path.exists(command[0]):  # noqa: PTH110 - pathlib is slow to load

@@ -110,7 +110,13 @@ async def _run(
 
             parts.add(machine, options, announce)
             async with listening(
-                api, home, clock=clock, rng=rng, port=options.port, logs=parts.logs
+                api,
+                home,
+                clock=clock,
+                rng=rng,
+                port=options.port,
+                logs=parts.logs,
+                commands=parts.runtime,
             ) as served:
                 with watch_loop(served.metrics):
                     await parts.run()
@@ -129,7 +135,7 @@ class _Parts:
         self._api, self._clock, self._rng = api, clock, rng
         self._manager = Manager(clock=clock, drain_s=DRAIN_S)
         self._health = HealthChecks()
-        self._runtime: ProcessRuntime | None = None
+        self.runtime: ProcessRuntime | None = None
         self.logs: ContainerLogs | None = None  # of the processes, if there are any
 
     def add(self, machine: HostMachine, options: UpOptions, announce: Callable[[], None]) -> None:
@@ -154,8 +160,8 @@ class _Parts:
         try:
             await self._manager.run(handle_signals=True)
         finally:
-            if self._runtime is not None:
-                await self._runtime.close()
+            if self.runtime is not None:
+                await self.runtime.close()
 
     def _as(self, actor: str) -> InProcessCluster:
         return InProcessCluster(self._api, actor)
@@ -171,11 +177,11 @@ class _Parts:
         names = node_names(options.prefix or machine.name, options.n_nodes)
         shape = process_shape(machine, options, boot_id)
         settings = process_settings(options, str(options.home), shape)
-        agent, self._runtime = add_process_agent(
+        agent, self.runtime = add_process_agent(
             self._manager, cluster, names, shape, settings, clock=self._clock, random=self._rng
         )
         add_leaving(self._manager, agent, LEAVE_S)
-        self.logs = ContainerLogs(Folders(options.home).logs, self._runtime.is_live, self._clock)
+        self.logs = ContainerLogs(Folders(options.home).logs, self.runtime.is_live, self._clock)
         return agent
 
     async def _autoscale(self) -> None:

@@ -7,6 +7,7 @@ In reading order:
 - `keptlogs`: logs of jobs that are gone, kept for a while.
 - `setup`: everything a container is given before it starts.
 - `container`: pods and containers as the runtime holds them, and commands inside one.
+- `exec_sessions`: a command of a user's in a container, with its input, output or terminal.
 - `isolation`: whether pods can be kept out of the state folder.
 - `launcher`: the warm process that forks supervisors, and the test for private mounts.
 - `supervised`: one run, its supervisor and the reports of that.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import marshal
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,7 +126,7 @@ class PodEntry:
 
 
 class ExecRunner:
-    """Runs commands in the environment of a running container, for probes and for preStop.
+    """Runs commands in the environment of a running container: for probes, preStop and people.
 
     Every command has a supervisor of its own, which ends with the agent.
     """
@@ -135,17 +136,43 @@ class ExecRunner:
         self._clock = clock
         self._n_started = 0
 
+    def new_folder(self, run: SupervisedRun) -> Path:
+        """Make a folder for one command inside the container of a run."""
+        self._n_started += 1
+        # A killed agent may have left a folder of this name.
+        folder = run.folder / f"exec-{self._n_started}"
+        make_private_folder(folder)
+        return folder
+
+    def start(
+        self,
+        container: SupervisedRun,
+        command: tuple[str, ...],
+        folder: Path,
+        changed: Callable[[], None],
+        *,
+        stdio: tuple[str, ...] = (),
+    ) -> SupervisedRun:
+        """Start a command with the variables, limits, mounts and user of a container's process."""
+        spec = marshal.loads((container.folder / supervisor.SPEC_FILE).read_bytes())  # noqa: S302
+        spec |= {
+            "argv": command,
+            "log": str(folder / "log"),
+            "dies_with_parent": True,
+            "message": (),
+            "stdio": stdio,
+        }
+        run = SupervisedRun(folder, self._clock, changed)
+        run.start(self._launcher, spec)
+        return run
+
     async def succeeds(
         self, slot: ContainerSlot, command: tuple[str, ...], within_s: float
     ) -> bool:
         """Whether a command exits with 0; TimeoutError when not in time, OSError from the disk."""
         if slot.run is None or not slot.is_live:
             return False
-        self._n_started += 1
-        # A killed agent may have left a folder of this name.
-        folder = slot.run.folder / f"exec-{self._n_started}"
-        make_private_folder(folder)
-        spec = marshal.loads((slot.run.folder / supervisor.SPEC_FILE).read_bytes())  # noqa: S302
+        folder = self.new_folder(slot.run)
         ended = asyncio.Event()
         is_abandoned = False
 
@@ -154,14 +181,7 @@ class ExecRunner:
             if is_abandoned and run.ended is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
-        spec |= {
-            "argv": command,
-            "log": str(folder / "log"),
-            "dies_with_parent": True,
-            "message": (),
-        }
-        run = SupervisedRun(folder, self._clock, changed)
-        run.start(self._launcher, spec)
+        run = self.start(slot.run, command, folder, changed)
         try:
             async with asyncio.timeout(within_s):
                 while run.ended is None:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from swell.api.meta import Key, Uid
+from swell.api.meta import Body, Key, Uid
+from swell.cluster.embedded.http.streams import ExecCommand
 from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
 from swell.node.process.container import ContainerSlot, ExecRunner, PodEntry
+from swell.node.process.exec_sessions import ExecSession
 from swell.node.process.folders import BARE, RecordedPod, log_file, remove_tree
 from swell.node.process.logfiles import MESSAGE, termination_message
 from swell.node.process.orphans import run_cgroup
@@ -194,6 +196,14 @@ class ProcessRuntime:
                 if slot.run is not None:
                     slot.run.close()
         self._deps.launcher.close()
+
+    def execute(self, pod: Body, container: str, command: ExecCommand) -> ExecSession:
+        """Start a command of a user's in a running container; LookupError when it does not run."""
+        entry = self._entries.get(Uid(pod["metadata"]["uid"]))
+        slot = entry.slots.get(container) if entry else None
+        if slot is None or slot.run is None or not slot.is_live:
+            raise LookupError(container)
+        return ExecSession(self._exec, slot.run, command)
 
     def is_live(self, uid: Uid, container: str) -> bool:
         """Whether a container has, or is about to have, a process."""

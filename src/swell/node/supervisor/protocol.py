@@ -49,6 +49,7 @@ class RunSpec:
         user: tuple[int, ...] = (),
         hidden: tuple[str, ...] = (),
         read_only: bool = False,
+        stdio: tuple[str, ...] = (),
     ) -> None:
         self.argv, self.env, self.cwd, self.log = argv, env, cwd, log
         self.namespace, self.mounts, self.cgroups = namespace, mounts, cgroups
@@ -59,6 +60,8 @@ class RunSpec:
         self.user = user  # user, group and further groups to run as; empty: those of the supervisor
         self.hidden = hidden  # folders that are covered by empty ones, in which `mounts` are kept
         self.read_only = read_only  # whether only `mounts`, and what covers folders, can be changed
+        # Files to open as stdin, stdout and stderr, in place of the log; one file is a terminal.
+        self.stdio = stdio
 
 
 def read_spec(descriptor: int) -> RunSpec:

@@ -191,6 +191,8 @@ def _execute(
     step = spec.argv[0]
     try:
         os.setsid()
+        # Before private mounts hide them. A terminal becomes that of the new session.
+        stdio = _open_stdio(spec.stdio)
         for path in spec.cgroups:
             with open(path, "w") as file:
                 file.write(str(os.getpid()))
@@ -211,8 +213,8 @@ def _execute(
         limit_processes()
         step = f"working directory {spec.cwd}"
         os.chdir(spec.cwd)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        for number, descriptor in enumerate(stdio or (0, output, output)):
+            os.dup2(descriptor, number)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         step = spec.argv[0]
@@ -222,6 +224,14 @@ def _execute(
     except ValueError as error:
         os.write(problems, f"cannot start {step}: {error}".encode())
     os._exit(1)
+
+
+def _open_stdio(paths: tuple[str, ...]) -> tuple[int, ...]:
+    """Open the files that a process reads and writes; none if it has those of its supervisor."""
+    if len(paths) == 1:
+        return (os.open(paths[0], os.O_RDWR),) * 3
+    modes = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)
+    return tuple(os.open(path, mode) for path, mode in zip(paths, modes, strict=False))
 
 
 def _become(user: tuple[int, ...]) -> None:

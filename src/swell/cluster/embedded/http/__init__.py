@@ -20,6 +20,7 @@
 - `responses`: objects, lists, events and Status objects as bytes.
 - `tables`: the tables that kubectl prints.
 - `watches`: watches as streams of lines.
+- `streams`: commands in containers and ports of pods, over WebSockets.
 - `logs`: the logs of pods, fetched from node agents.
 - `metrics`: figures of the running server.
 - `discovery`: the documents that list what is served.

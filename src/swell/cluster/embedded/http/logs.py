@@ -97,7 +97,7 @@ def parse_log_request(name: str, query: Query) -> LogRequest:
 
 def with_container(request: LogRequest, pod: Body) -> LogRequest:
     """The request with the container that it is about; ClusterError when none fits."""
-    return replace(request, container=_container(pod, request.container))
+    return replace(request, container=container_of(pod, request.container))
 
 
 async def send_log(
@@ -238,8 +238,8 @@ def _time(query: Query, name: str) -> str:
     return text
 
 
-def _container(pod: Body, wanted: str) -> str:
-    """The container to read: the one named, else the only one.
+def container_of(pod: Body, wanted: str) -> str:
+    """The container that a request is about: the one named, else the only one.
 
     The annotation of a default container is for kubectl, not for servers.
     """

@@ -15,7 +15,7 @@ from aiohttp import web
 from swell.api import codec
 from swell.api.meta import Body, Key, StatusDetails
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.access.attributes import Identity
+from swell.cluster.embedded.access.attributes import Identity, RequestAttributes
 from swell.cluster.embedded.access.index import GROUP as RBAC
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
@@ -50,6 +50,11 @@ from swell.cluster.embedded.http.routing import (
     ResourcePath,
     negotiate,
 )
+from swell.cluster.embedded.http.streams import (
+    CommandSource,
+    serve_exec,
+    serve_port_forward,
+)
 from swell.cluster.embedded.http.tables.table import scale_kind
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
@@ -61,7 +66,7 @@ from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import forbidden, required
 
-# Bidirectional streams, which this server does not speak.
+# Bidirectional streams. The first is not served.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 # Subresources that no table can be made of.
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
@@ -118,10 +123,17 @@ class ResourceRequest:
 class Resources:
     """Handles every request whose path names a resource."""
 
-    def __init__(self, api: ApiServer, watches: Watches, logs: LogSource) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        watches: Watches,
+        logs: LogSource,
+        commands: CommandSource | None = None,
+    ) -> None:
         self._api = api
         self._watches = watches
         self._logs = logs
+        self._commands = commands
         self._large_bodies = LargeBodies()
 
     async def handle(
@@ -393,7 +405,7 @@ class Resources:
             case "log", "GET":
                 return await self._log(request)
             case name, ("GET" | "POST") if name in _STREAMS:
-                raise refusals.not_implemented(name)
+                return await self._stream(request)
             case name, _ if name in {"status", "scale", "finalize", "binding", "eviction", "log"}:
                 raise refusals.path_method_not_allowed(
                     request.kind if request.kind.custom else None
@@ -415,6 +427,22 @@ class Resources:
         verb = self._api.bind if request.path.subresource == "binding" else self._api.evict
         await self._api.answer(lambda: verb(request.kind, request.key, body, context))
         return responses.of_body(responses.success(201), 201, context.warnings)
+
+    async def _stream(self, request: ResourceRequest) -> web.StreamResponse:
+        name, path = request.path.subresource, request.path
+        pod = (await self._api.answer(lambda: self._api.get(request.kind, request.key))).body
+        # A WebSocket begins as a GET, which must not do what its user may not do by a POST.
+        wanted = RequestAttributes(
+            "create", "", path.plural, name, namespace=path.namespace, name=path.name
+        )
+        decision = self._api.access.decide(request.identity, wanted)
+        if not decision.allowed:
+            raise refusals.not_allowed(request.identity, wanted, decision.reason)
+        if name == "exec":
+            return await serve_exec(request.http, pod, request.query, self._commands)
+        if name == "portforward":
+            return await serve_port_forward(request.http, pod, request.query)
+        raise refusals.not_implemented(name)
 
     async def _log(self, request: ResourceRequest) -> web.StreamResponse:
         asked = parse_log_request(request.path.name, request.query)

@@ -34,6 +34,7 @@ from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.metrics import ServerMetrics
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.rotation import CertificateFile, OpenRequests, following
+from swell.cluster.embedded.http.streams import CommandSource
 from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
@@ -159,6 +160,7 @@ async def listening(
     rng: random.Random,
     port: int | None = None,
     logs: LogSource | None = None,
+    commands: CommandSource | None = None,
     stall_s: float = STALL_S,
 ) -> AsyncIterator[Served]:
     """Serve an API server over HTTPS. The kubeconfig is written when this is entered."""
@@ -174,7 +176,7 @@ async def listening(
     requests, audit = OpenRequests(), AuditLog(files.audit_log, clock.now)
     handler = Handler(
         api,
-        Resources(api, watches, logs or NoLogs()),
+        Resources(api, watches, logs or NoLogs(), commands),
         Gate(tokens, api.access, audit, requests, connections.authenticated),
         bound,
         metrics=metrics,
