@@ -33,6 +33,7 @@ from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.reports import ReceivedReport
 from swell.runtime.plan import (
     Action,
@@ -112,6 +113,7 @@ class Scene:
         self.settings = AITrainingJobSettings(**settings)  # type: ignore[arg-type]
         self.secrets: set[str] = set()
         self.report: ReceivedReport | None = None
+        self.mass_failure: MassFailure | None = None
         self._n_made = 0
 
     # -- looking -----------------------------------------------------------------------------
@@ -136,6 +138,7 @@ class Scene:
             native_groups=tuple(self.native_groups.values()),
             native_served=self.native_served,
             report=self.report,
+            mass_failure=self.mass_failure,
             refused=self.refused,
             settings=self.settings,
         )

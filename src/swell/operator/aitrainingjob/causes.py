@@ -30,6 +30,7 @@ from swell.operator.aitrainingjob.snapshot import (
     missing,
 )
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.recovery import sound_time
 
 # The kubelet's reasons for a waiting container that will not start by itself.
@@ -65,6 +66,10 @@ class CauseKind(IntEnum):
     GONE = 4
 
 
+# Held back while many nodes are silent. A pod that is gone is not: nothing of it may go on.
+_HELD = frozenset({CauseKind.NODE, CauseKind.FAILED})
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One replica's problem. If `node` is named, the job's next pods avoid that node."""
@@ -89,6 +94,13 @@ def find_causes(
     """
     found = [*_of_pods(snapshot, status, now), *_of_missing(snapshot, status)]
     return tuple(sorted(found, key=lambda one: (one.kind, one.at, one.role, one.index)))
+
+
+def not_held(causes: Iterable[Cause], mass_failure: MassFailure | None) -> tuple[Cause, ...]:
+    """The causes that count now: while many nodes are silent, no failure counts that may follow."""
+    if mass_failure is None:
+        return tuple(causes)
+    return tuple(one for one in causes if one.kind not in _HELD)
 
 
 def with_followers(first: Cause, causes: Iterable[Cause]) -> str:

@@ -32,6 +32,7 @@ from swell.operator.aitrainingjob.causes import (
     creation_deadline,
     creation_failure,
     find_causes,
+    not_held,
     will_be_lost_at,
     with_followers,
 )
@@ -107,7 +108,8 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     # The target is recorded; what exists follows it when nothing is lost by it any more.
     targets, shrink = status.target_replicas, waiting_shrink(snapshot, status, members, now)
     status = kept(status, shrink)
-    causes = restarts.sort_causes(find_causes(snapshot, status, now), snapshot, status)
+    found = find_causes(snapshot, status, now)
+    causes = restarts.sort_causes(not_held(found, snapshot.mass_failure), snapshot, status)
     status = with_preemptions(snapshot, status)
     end = ending(snapshot, status, causes.final, now)
     end = end or ending_by_preemption(snapshot, status, now)
@@ -327,6 +329,7 @@ def _wake_at(
         next_deadline(snapshot, now),
         deadline_at(snapshot),
         settled_at(status),
+        snapshot.mass_failure.until if snapshot.mass_failure is not None else None,
     ]
     if status.restart is not None and status.restart.not_before:
         times.append(parse_time(status.restart.not_before))

@@ -190,6 +190,7 @@ def take_snapshot(
         group=owned_by(informers.groups, key, uid),
         members=owned_by(informers.members, Key(key.namespace, labels.members_name(key.name)), uid),
         nodes=inputs.node_states(nodes),
+        mass_failure=inputs.mass_failure,
         problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
         gang_served=informers.groups is not None and informers.groups.is_served,

@@ -107,6 +107,8 @@ class JobReason(Enum):
     RESUMED = "Resumed"
     EXPIRED = "Expired"
     DEADLINE_MISSED = "DeadlineMissed"
+    MASS_FAILURE = "ManyNodesNotReady"
+    MASS_FAILURE_OVER = "NodesAreBackOrLost"
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
     GANG_NOT_SERVED = "GangNotServed"
 
@@ -133,6 +135,8 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.PREEMPTED: "the scheduler took its room, and the job may not queue (again)",
     JobReason.DEADLINE_MISSED: "the job is not done at its deadline; it goes on",
     JobReason.EXPIRED: "the job is deleted, as long after its end as it asks for",
+    JobReason.MASS_FAILURE: "many nodes are not ready at once: restarts are held for a minute",
+    JobReason.MASS_FAILURE_OVER: "restarts are no longer held: nodes are back, or count as lost",
     JobReason.RESIZED: "the size of a role changed",
     JobReason.PRIORITY_CLASS_MISSING: "the PriorityClass the job names does not exist",
     JobReason.GANG_NOT_SERVED: "the cluster has no PodGroup kind; pods are scheduled one by one",

@@ -25,6 +25,7 @@ from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.reports import ReceivedReport
 from swell.operator.framework.settings import NATIVE_GANGS
 from swell.operator.framework.training import RELEASE, asks_for_training, objects
@@ -92,6 +93,7 @@ class AITrainingJobSnapshot:
     # The phases of those jobs that exist of which this one comes after; before it has started.
     after: Mapping[str, AITrainingJobPhase] = field(default_factory=dict)
     is_awaited: bool = False  # whether a job that comes after this one has not seen its end
+    mass_failure: MassFailure | None = None  # of nodes; restarts are held back until it is over
     refused: str = ""  # the latest write the API server rejected, and why
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None

@@ -60,6 +60,7 @@ _NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
 _TRAINING = "training"
 DEPENDENCY_FAILED = "DependencyFailed"
 DEADLINE_MISSED = "DeadlineMissed"
+RESTARTS_HELD = "RestartsHeld"
 SUSPENDED = "Suspended"  # the condition of a job that gives back its pods or has none
 _PHASES = frozenset(phase.value for phase in Phase if phase.value)
 
@@ -321,6 +322,11 @@ def _conditions(
         wanted.append(condition(DEPENDENCY_FAILED, True, JobReason.DEPENDENCY_FAILED.value, bad))
     elif any(c.type == DEPENDENCY_FAILED for c in status.conditions):
         wanted.append(condition(DEPENDENCY_FAILED, False, JobReason.WAITING_FOR_JOBS.value))
+    mass = snapshot.mass_failure
+    if mass is not None and _is_struck(snapshot):
+        wanted.append(condition(RESTARTS_HELD, True, JobReason.MASS_FAILURE.value, mass.message))
+    elif any(c.type == RESTARTS_HELD for c in status.conditions):
+        wanted.append(condition(RESTARTS_HELD, False, JobReason.MASS_FAILURE_OVER.value))
     due = deadline_at(snapshot)
     if due is not None and status.phase is not Phase.SUCCEED and due <= parse_time(at):
         text = f"not done at {snapshot.job.spec.deadline}"
@@ -328,6 +334,14 @@ def _conditions(
     dated_ones = [dated(one, status.conditions, at) for one in wanted]
     lost = disrupted_condition(status.conditions)
     return (*dated_ones, *([lost] if lost else []), *kept_conditions(status.conditions))
+
+
+def _is_struck(snapshot: AITrainingJobSnapshot) -> bool:
+    """Whether a pod of the job has failed, or its node is not ready."""
+    states = (snapshot.node_of(one) for one in snapshot.replicas)
+    return any(state is not None and state.unready_since is not None for state in states) or any(
+        one.phase is PodPhase.FAILED for one in snapshot.replicas
+    )
 
 
 def _scheduled_condition(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Condition:

@@ -8,6 +8,7 @@ out. In reading order:
 - `kind`: the description of a job kind, and the dependencies its parts are made from.
 - `controller`: the assembly of one kind's informers, controller, node watch and collector.
 - `nodewatch`: which nodes are certainly unready or gone.
+- `mass_failure`: whether so many nodes are silent that restarts are held back.
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `waiting`: why a job waits and by whom it lost pods, in the scheduler's words.

@@ -230,7 +230,8 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         report = self.reports.received(key, uid) if self.reports is not None else None
         is_leaving = job.metadata.deletion_timestamp is not None
         is_recorded = not is_leaving or self.history is None or self.history.is_kept(key, uid)
-        inputs = SnapshotInputs(refused, self.nodes.states, stored, report, is_recorded)
+        mass = self.nodes.mass_failure()
+        inputs = SnapshotInputs(refused, self.nodes.states, stored, report, is_recorded, mass)
         return self._kind.snapshot(job, self.informers, inputs)
 
     def _wake_on(self, node: str) -> None:

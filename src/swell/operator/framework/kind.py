@@ -20,6 +20,7 @@ from swell.api.resource import ApiObject, Resource
 from swell.history.settings import PlaceOf
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.malformed import JobSnapshot, MalformedRules
+from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.orphans import OrphanRules
 from swell.operator.framework.report_puller import FetchReport
 from swell.operator.framework.reports import ReceivedReport, ReportTarget
@@ -145,6 +146,8 @@ class SnapshotInputs:
     report: ReceivedReport | None = None
     # Whether the object of a deleted job may go: its record is kept, or none is.
     is_recorded: bool = True
+    # Many nodes are not ready at once: restarts are held back for a while.
+    mass_failure: MassFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)

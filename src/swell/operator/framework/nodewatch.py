@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from swell.api.core import Node
 from swell.api.meta import Key
 from swell.operator.framework.fencing import NodeState, is_ready
+from swell.operator.framework.mass_failure import MassFailure, MassFailureWatch
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.errors import ClusterError, UnreachableError
@@ -53,6 +54,7 @@ class NodeWatch:
         # Whether a consistent read found each node, and when that was.
         self._exists: dict[str, bool] = {}
         self._read_s: dict[str, float] = {}
+        self._mass = MassFailureWatch()
         nodes.add_handler(self._note)
 
     def states(self, names: Iterable[str]) -> dict[str, NodeState]:
@@ -76,6 +78,10 @@ class NodeWatch:
                 since = self._unready_since(name) if node else None
                 known[name] = NodeState(node, since, is_fresh)
         return known
+
+    def mass_failure(self) -> MassFailure | None:
+        """The mass failure of nodes for which restarts are held back now."""
+        return self._mass.current(self._clock.monotonic(), self._clock.now())
 
     async def run(self) -> None:
         """Read the queued nodes until cancelled."""
@@ -114,6 +120,12 @@ class NodeWatch:
         node = self._nodes.get(key)
         if self._nodes.malformed(key) is not None:
             return
+        self._mass.note(
+            key.name,
+            is_there=node is not None,
+            is_ready=node is not None and is_ready(node),
+            now_s=self._clock.monotonic(),
+        )
         if node is not None and not is_ready(node):
             transition = _last_transition(node)
             if self._transitions.get(key.name) != transition:
