@@ -1,4 +1,4 @@
-"""The command `make demo`: a real small network trains through a grow, a kill and a shrink.
+"""The command `make demo`: a small network trains through a grow, a kill, a shrink, a preemption.
 
 Its files, in reading order:
 

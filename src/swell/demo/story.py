@@ -16,8 +16,15 @@ from pathlib import Path
 
 import yaml
 
+from swell.api.injection import CHECKPOINTS_VARIABLE
 from swell.demo.chart import draw
-from swell.demo.training import TrainedStep, changes_of, length_of_weights, steps_of
+from swell.demo.training import (
+    TrainedStep,
+    changes_of,
+    length_of_weights,
+    longest_gap,
+    steps_of,
+)
 
 ROOT = Path(__file__).parents[3]
 JOB_FILE = ROOT / "examples" / "train-numpy.yaml"
@@ -25,9 +32,34 @@ JOB, ROLE = "train-numpy", "trainer"
 # Far more than any part of the story takes, on a machine that is busy with something else.
 WAIT_S_MAX = 90.0
 POLL_S = 0.1
-# The steps at which something is done; there are 600.
-GROW_AT, KILL_AT, SHRINK_AT = 100, 250, 420
+# The steps at which something is done. There are 600, so that the last change comes in time also
+# on a machine that is busy.
+GROW_AT, KILL_AT, SHRINK_AT = 60, 160, 290
 Steps = list[TrainedStep]
+# How long the more important job runs.
+URGENT_S = 1.0
+URGENT = f"""\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {{name: urgent}}
+value: 1000
+---
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {{name: urgent}}
+spec:
+  priority: urgent
+  cleanPodPolicy: All
+  replicaSpecs:
+    main:
+      template:
+        spec:
+          containers:
+            - name: aitj-main
+              image: local
+              command: [sh, -c, "echo it is my turn; sleep {URGENT_S:.0f}"]
+              resources: {{requests: {{cpu: 4, memory: 64Mi}}}}
+"""
 
 
 def main() -> int:
@@ -55,7 +87,7 @@ def _train(home: Path) -> Steps:
     _swell("up", "--detach", "--cpu", "4", "--memory", "4Gi")
 
     _print("A small network learns, in two processes that average their gradients.", gap="\n")
-    _swell("run", "--detach", str(JOB_FILE))
+    _swell("run", "--detach", str(_with_checkpoints(home)))
     n_shown = _watch(home, "two members train", lambda steps: _is_at(steps, 2, GROW_AT))
 
     _print("It grows: two more join when they are ready, and get the state from the others.", "\n")
@@ -76,12 +108,43 @@ def _train(home: Path) -> Steps:
     _swell("scale", JOB, f"{ROLE}=2")
     n_shown = _watch(home, "two members train", lambda steps: steps[-1].size == 2, n_shown)
     _swell("get")
+    n_shown = _preempt(home, n_shown)
 
     def is_trained(_: Steps) -> bool:
         return length_of_weights(_log_of_first(home)) is not None
 
     _watch(home, "all is trained", is_trained, n_shown)
     return _steps_of_first(home)
+
+
+def _preempt(home: Path, n_shown: int) -> int:
+    """Take the whole machine away for a moment; returns how many changes are printed by then."""
+    _print("A job comes that is more important, and needs the whole machine.", gap="\n")
+    urgent = home / "urgent.yaml"
+    urgent.write_text(URGENT)
+    n_before = len(_steps_of_first(home))
+    _swell("run", str(urgent))
+
+    def is_back(steps: Steps) -> bool:
+        return (gap := longest_gap(steps[n_before:])) is not None and gap.seconds > URGENT_S
+
+    _print("The training was asked to save, and gave way. It goes on by itself.", gap="\n")
+    n_shown = _watch(home, "it trains again", is_back, n_shown)
+    gap = longest_gap(_steps_of_first(home)[n_before:])
+    if gap is not None:
+        lost = "no step is lost" if gap.n_lost <= 0 else f"{gap.n_lost} steps are done again"
+        _print(f"  ... after step {gap.before} comes step {gap.after}: {lost}")
+    return n_shown
+
+
+def _with_checkpoints(home: Path) -> Path:
+    """Write the example once more, with a folder for its checkpoints."""
+    path, manifests = home / JOB_FILE.name, list(yaml.safe_load_all(JOB_FILE.read_text()))
+    pod = manifests[1]["spec"]["replicaSpecs"][ROLE]["template"]["spec"]
+    folder = {"name": CHECKPOINTS_VARIABLE, "value": str(home / "checkpoints")}
+    pod["containers"][0]["env"].append(folder)
+    path.write_text(yaml.safe_dump_all(manifests))
+    return path
 
 
 def _is_at(steps: Steps, size: int, number: int) -> bool:
@@ -109,10 +172,14 @@ def _watch(home: Path, what: str, holds: Callable[[Steps], bool], n_shown: int =
         time.sleep(POLL_S)
 
 
+def _logs_of_first(home: Path) -> list[str]:
+    """All that each process of member 0 has printed, in their order."""
+    paths = (home / "logs" / "default" / JOB).glob(f"{ROLE}-0*/*.log")
+    return [path.read_text() for path in sorted(paths, key=lambda path: path.stat().st_mtime)]
+
+
 def _log_of_first(home: Path) -> str:
-    """All that member 0 has printed. It is never killed, so it has one log."""
-    logs = sorted((home / "logs" / "default" / JOB).glob(f"{ROLE}-0*/*.log"))
-    return logs[0].read_text() if logs else ""
+    return "".join(_logs_of_first(home))
 
 
 def _steps_of_first(home: Path) -> Steps:

@@ -51,3 +51,23 @@ def changes_of(steps: Sequence[TrainedStep]) -> list[GroupChange]:
         for before, after in pairwise(steps)
         if before.size != after.size
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class StepGap:
+    """The longest time without a step: the numbers of the steps around it."""
+
+    before: int
+    after: int
+    seconds: float
+
+    @property
+    def n_lost(self) -> int:
+        """How many steps were done once more after it."""
+        return self.before + 1 - self.after
+
+
+def longest_gap(steps: Sequence[TrainedStep]) -> StepGap | None:
+    """Returns the longest gap between two steps that follow each other; None without two."""
+    gaps = [StepGap(one.number, two.number, two.at - one.at) for one, two in pairwise(steps)]
+    return max(gaps, key=lambda gap: gap.seconds, default=None)

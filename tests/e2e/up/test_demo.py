@@ -13,7 +13,7 @@ WITHIN_S = 300.0
 
 
 def test_demo_tells_its_story(tmp_path: Path) -> None:
-    """It trains through growth, a kill and shrinking, draws that, and leaves only logs."""
+    """It trains through growth, a kill, shrinking and a preemption, and leaves only logs."""
     ended = subprocess.run(
         [sys.executable, "-m", "swell.demo"],
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"},
@@ -25,8 +25,12 @@ def test_demo_tells_its_story(tmp_path: Path) -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "warning" not in ended.stderr
     for change in ("from 2 to 4", "from 4 to 3", "from 3 to 4", "from 4 to 2"):
         assert re.search(rf"at .* s  {change} members: a pause of \d", ended.stdout), ended.stdout
+    found = re.search(r"after step (\d+) comes step (\d+): no step is lost", ended.stdout)
+    assert found is not None, ended.stdout
+    assert int(found[2]) == int(found[1]) + 1
     lengths = re.search(r"their length is (\S+) there, and (\S+) here", ended.stdout)
     assert lengths is not None
     assert abs(float(lengths[1]) - float(lengths[2])) < 1e-6

@@ -55,7 +55,7 @@ def find_warnings(
     jobs = [document for document in documents if document.body.get("kind") in kinds]
     if not jobs:
         return FoundWarnings([], [])
-    facts = _facts(connection)
+    facts = _facts(connection, documents)
     found = [(job, warning) for job in jobs for warning in warnings_about(job.body, facts)]
     texts = [
         str(job.finding(FieldProblem(warning.steps, warning.message, warning.hint)))
@@ -69,14 +69,12 @@ def find_warnings(
     return FoundWarnings([warning for _, warning in found], texts)
 
 
-def _facts(connection: ClusterConnection) -> ClusterFacts:
+def _facts(connection: ClusterConnection, documents: Sequence[Document]) -> ClusterFacts:
     nodes = _listed(connection, NODES)
-    queues = _listed(connection, QUEUES)
-    classes = _listed(connection, PRIORITY_CLASSES)
     return ClusterFacts(
         nodes=nodes,
-        queues=None if queues is None else {queue.metadata.name for queue in queues},
-        priority_classes=None if classes is None else {one.metadata.name for one in classes},
+        queues=_names(connection, QUEUES, documents),
+        priority_classes=_names(connection, PRIORITY_CLASSES, documents),
         runs_processes=connection.embedded or any(map(_runs_processes, nodes or ())),
     )
 
@@ -84,6 +82,19 @@ def _facts(connection: ClusterConnection) -> ClusterFacts:
 def _runs_processes(node: Node) -> bool:
     """Whether pods on a node are processes of it, which need no image."""
     return node.metadata.annotations.get(PRIVATE_PORTS) == "true"
+
+
+def _names(
+    connection: ClusterConnection, resource: Resource[T], documents: Sequence[Document]
+) -> set[str] | None:
+    """Returns the names of a kind's objects that there are, or that are sent with a job."""
+    found = _listed(connection, resource)
+    if found is None:
+        return None
+    sent = (one.body for one in documents if one.body.get("kind") == resource.kind)
+    return {one.metadata.name for one in found} | {
+        str(body.get("metadata", {}).get("name", "")) for body in sent
+    }
 
 
 def _listed(connection: ClusterConnection, resource: Resource[T]) -> Sequence[T] | None:
