@@ -9,6 +9,13 @@ from typing import Any
 
 import pytest
 
+from swell.api.injection import SAVED_ANNOTATION
+from swell.api.kinds import PODS
+from swell.api.meta import Key
+from swell.cli.connection import connected
+from swell.cli.options import ClusterOptions
+from swell.cluster.kube import calls
+from swell.runtime.cluster import merge_patch
 from tests.contract.swell_command import Swell
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{size: '{size}'}}\n"
@@ -182,5 +189,43 @@ def test_drain_evicts_pods(swell: Swell) -> None:
             f"node/{name} drained",
         ]
         assert "lonely" not in swell.here("get", "pods").out
+    finally:
+        swell("delete", "node", name, "--no-wait")
+
+
+SAVER = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  annotations: {{elasticdeeplearning.ai/save-seconds: "{seconds}"}}
+spec:
+  nodeName: {node}
+  containers: [{{name: c, image: x}}]
+"""
+
+
+def test_drain_lets_pods_save(swell: Swell) -> None:
+    """One that answers is evicted then, long before its deadline; one that never does, at it."""
+    name = f"drained-{swell.namespace}"
+    swell.apply(NODE.format(name=name))
+    try:
+        for pod, seconds in (("quick", 3600), ("mute", 2)):
+            swell.apply(SAVER.format(node=name, name=pod, seconds=seconds))
+        saved = merge_patch({"metadata": {"annotations": {SAVED_ANNOTATION: "saved"}}})
+        with connected(ClusterOptions()) as connection:
+            for pod in ("quick", "mute"):
+                status = merge_patch({"status": {"phase": "Running"}})
+                key = Key(swell.namespace, pod)
+                connection.client.send(calls.patch(PODS.untyped().status, key, status))
+            connection.client.send(calls.patch(PODS.untyped(), Key(key.namespace, "quick"), saved))
+        limit = ("--save-seconds-max", "1h", "--grace-period=0")
+        done = swell("drain", name, "--force", *limit)
+        assert done.code == 0, done.err
+        lines = done.out.splitlines()
+        assert lines[0] == f"node/{name} cordoned"
+        assert sorted(lines[1:3]) == ["pod/mute asked to save", "pod/quick asked to save"]
+        assert sorted(lines[3:5]) == ["pod/mute evicted", "pod/quick evicted"]
+        assert lines[5:] == [f"node/{name} drained"]
     finally:
         swell("delete", "node", name, "--no-wait")

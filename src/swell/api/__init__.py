@@ -22,6 +22,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `impossible`: sentences about jobs that can never start.
 - `injection`: the variables and files that training programs are given.
 - `report`: the report of a training program.
+- `saving`: how a pod saves before it leaves, and what is on record about that.
 - `training`: the part of a job's status that its program's reports fill in.
 - `jobhistory`: the exchange format of what became of jobs.
 - `kinds`: every resource with its struct.

@@ -49,8 +49,10 @@ SAVED_FILE = "saved"
 SAVED_ANNOTATION = "elasticdeeplearning.ai/saved"
 # On a pod: the request to leave, a `ReleaseRequest`, which its release file shows.
 RELEASE_ANNOTATION = "elasticdeeplearning.ai/release"
-# On a pod that the scheduler wants to go and leaves to the operator: an `EvictionRecord`.
+# On a pod that the scheduler or a drain wants to go: an `EvictionRecord`.
 EVICTION_ANNOTATION = "elasticdeeplearning.ai/eviction"
+
+DRAIN = "drain"
 
 
 class ReleaseRequest(msgspec.Struct, frozen=True):
@@ -62,8 +64,17 @@ class ReleaseRequest(msgspec.Struct, frozen=True):
 
 
 class EvictionRecord(msgspec.Struct, frozen=True, rename={"for_": "for"}):
-    """The scheduler's record on a victim: the pod's own UID, who gets its room, and until when."""
+    """The record on a victim: the pod's own UID, who gets its room, and until when.
+
+    `by` is `DRAIN` where a node is emptied: that is no preemption, and `for_` is the node.
+    """
 
     uid: str = ""
     for_: str = ""
     deadline: str = ""
+    by: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason that the pod is told."""
+        return f"{self.for_} is drained" if self.by == DRAIN else f"makes room for {self.for_}"

@@ -129,6 +129,7 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     pod_group_name: str = msgspec.field(default="", name="podGroupName")
     queue: str = ""
     managed_by: str = msgspec.field(default="", name="managedBy")
+    save_seconds: int | None = msgspec.field(default=None, name="saveSeconds")
     volumes: tuple[Body, ...] = ()
     volume_mounts: tuple[Body, ...] = msgspec.field(default=(), name="VolumeMounts")
     mountpath: str = ""

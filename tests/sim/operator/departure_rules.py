@@ -9,14 +9,40 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.injection import EVICTION_ANNOTATION, RELEASE_ANNOTATION, SAVED_ANNOTATION
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
+from swell.api.saving import release_deadline
 from swell.cluster.embedded.storage import Commit
-from swell.operator.aitrainingjob.departures import release_deadline
 from swell.sim.observation import owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.wiping import SoundHistory
 
 # Deadlines are written in whole seconds.
 ROUNDED_S = 1.0
+
+
+class OpenDeadlines:
+    """Tells whether a pod that was asked to save still has time to."""
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        self._world = world
+        self._offsets: dict[Uid, float] = {}
+
+    def note(self, pod: Pod | None) -> None:
+        """Remember by which wall clock a pod was asked."""
+        if pod is not None and RELEASE_ANNOTATION in pod.metadata.annotations:
+            self._offsets.setdefault(pod.metadata.uid, self._offset())
+
+    def is_open(self, pod: Pod) -> bool:
+        deadline = release_deadline(pod)
+        if deadline is None or pod.status.phase is not PodPhase.RUNNING:
+            return False
+        # A wall clock that was set meanwhile makes every deadline an earlier or a later one.
+        if abs(self._offsets.get(pod.metadata.uid, 0.0) - self._offset()) > ROUNDED_S:
+            return False
+        is_answered = SAVED_ANNOTATION in pod.metadata.annotations
+        return not is_answered and self._world.clock.now() < deadline - ROUNDED_S
+
+    def _offset(self) -> float:
+        return self._world.clock.now() - self._world.clock.monotonic()
 
 
 @dataclass
@@ -26,33 +52,22 @@ class SavedBeforeDeleted:
     world: SimulatedWorld
     history: SoundHistory[AITrainingJob]
     name: str = "S2 saved before deleted"
-    _offsets: dict[Uid, float] = field(default_factory=dict)
+    _deadlines: OpenDeadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deadlines = OpenDeadlines(self.world)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = pod_states(commit)
-        if after is not None and RELEASE_ANNOTATION in after.metadata.annotations:
-            self._offsets.setdefault(after.metadata.uid, self._offset())
+        self._deadlines.note(after)
         if before is None or not self.world.is_subject(commit.actor):
             return
         if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
             return
         job = self.history.when_sent(commit, "delete", owner_of(before))
         is_over = job is None or job.metadata.deletion_timestamp or job.status.ending
-        if not is_over and self._is_open(before):
+        if not is_over and self._deadlines.is_open(before):
             yield f"{commit.key} deleted before it had saved"
-
-    def _is_open(self, pod: Pod) -> bool:
-        deadline = release_deadline(pod)
-        if deadline is None or pod.status.phase is not PodPhase.RUNNING:
-            return False
-        # A wall clock that was set meanwhile makes every deadline an earlier or a later one.
-        if abs(self._offsets.get(pod.metadata.uid, 0.0) - self._offset()) > ROUNDED_S:
-            return False
-        is_answered = SAVED_ANNOTATION in pod.metadata.annotations
-        return not is_answered and self.world.clock.now() < deadline - ROUNDED_S
-
-    def _offset(self) -> float:
-        return self.world.clock.now() - self.world.clock.monotonic()
 
 
 def was_asked(pod: Pod) -> bool:

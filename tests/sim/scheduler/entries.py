@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
-from tests.sim.scheduler.flaws import PLANTED, PLANTED_IN_A_TREE, PLANTED_IN_DOMAINS
+from tests.sim.scheduler.flaws import (
+    PLANTED,
+    PLANTED_AMONG_SAVERS,
+    PLANTED_IN_A_TREE,
+    PLANTED_IN_DOMAINS,
+)
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.scenarios import CORE
 from tests.sim.scheduler.subject import (
     scheduler_domains,
     scheduler_pair,
+    scheduler_savers,
     scheduler_subject,
     scheduler_tree,
 )
@@ -39,6 +45,12 @@ ENTRIES = (
     CampaignEntry(
         scheduler_domains(),
         {name: scheduler_domains(flaw) for name, flaw in PLANTED_IN_DOMAINS.items()},
+        share=0.05,
+        whose_writes=SCHEDULER,
+    ),
+    CampaignEntry(
+        scheduler_savers(),
+        {name: scheduler_savers(flaw) for name, flaw in PLANTED_AMONG_SAVERS.items()},
         share=0.05,
         whose_writes=SCHEDULER,
     ),

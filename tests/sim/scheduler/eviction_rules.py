@@ -22,6 +22,7 @@ from swell.scheduler.model.resources import CPU
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.sim.observation import pod_states, states
 from swell.sim.world import SimulatedWorld
+from tests.sim.operator.departure_rules import OpenDeadlines
 from tests.sim.scheduler.observation import (
     SCHEDULER,
     group_at,
@@ -162,3 +163,25 @@ class VictimsMarked:
 
 def _is_older(group: PodGroup, pod: Pod) -> bool:
     return (group.metadata.creation_timestamp or "") <= (pod.metadata.creation_timestamp or "")
+
+
+@dataclass
+class SaversSpared:
+    """S2: no pod with an open save deadline is deleted by the scheduler."""
+
+    world: SimulatedWorld
+    name: str = "S2 saved before deleted"
+    _deadlines: OpenDeadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deadlines = OpenDeadlines(self.world)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        self._deadlines.note(after)
+        if before is None or not commit.actor.startswith(SCHEDULER):
+            return
+        if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
+            return
+        if self._deadlines.is_open(before):
+            yield f"{commit.key} deleted before it had saved"

@@ -262,6 +262,11 @@ def hasty_with_places(scheduler: Scheduler) -> None:
     nodes.put = put_for_now
 
 
+def impatient(scheduler: Scheduler) -> None:
+    """A victim that was asked to save is deleted as soon as it is on record."""
+    scheduler.evictor._patience_s = lambda pod: 0.0  # type: ignore[method-assign]
+
+
 PLANTED: Mapping[str, Flaw] = {
     "scheduler keeps a stale group policy": stale_policy,
     "scheduler does not count binds under way": uncounted_binds,
@@ -275,4 +280,7 @@ PLANTED: Mapping[str, Flaw] = {
     "scheduler takes the undecodable for absent": blind,
     "scheduler goes on half-changed": half_changed,
     "scheduler gives places away too early": hasty_with_places,
+}
+PLANTED_AMONG_SAVERS: Mapping[str, Flaw] = {
+    "scheduler deletes who is asked to save": impatient,
 }

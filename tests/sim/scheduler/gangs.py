@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from swell.api.injection import RELEASE_ANNOTATION, SAVED_ANNOTATION
 from swell.api.kinds import HYPER_NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod, PodPhase
+from swell.api.saving import SAVE_SECONDS_ANNOTATION
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
@@ -34,6 +36,7 @@ class Gang:
     queue: str = ""
     priority: str = ""
     tier: int | None = None  # the highest that all its pods may span
+    save_s: int = 0  # how long its pods may take to save; 0: they do not
 
     def group(self) -> Body:
         topology = {"mode": "hard", "highestTierAllowed": self.tier}
@@ -52,6 +55,7 @@ class Gang:
 
     def pod(self, index: int) -> Body:
         group = {GROUP_ANNOTATION: self.name} if self.minimum else {}
+        saves = {SAVE_SECONDS_ANNOTATION: str(self.save_s)} if self.save_s else {}
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -59,7 +63,7 @@ class Gang:
                 "name": f"{self.name}-{index}",
                 "namespace": NAMESPACE,
                 "labels": {GANG: self.name},
-                "annotations": {RUNS: str(self.runs_s), **group},
+                "annotations": {RUNS: str(self.runs_s), **group, **saves},
             },
             "spec": {
                 "schedulerName": "swell",
@@ -191,6 +195,8 @@ class Keeper:
         name = pod.metadata.labels.get(GANG, "") if pod else ""
         if pod is None or name not in self.gangs:
             return
+        if after is not None and _is_asked(before, after):
+            self._world.spawn(self._answer(after))
         if bound_by(commit) and name in self._to_break:
             self._world.spawn(self._break(self.gangs[name], self._to_break.pop(name)))
         if pod.status.phase is PodPhase.SUCCEEDED:
@@ -200,6 +206,15 @@ class Keeper:
             self._world.spawn(self._leave(self.gangs.pop(name)))
         elif after is None or pod.status.phase is PodPhase.FAILED:
             self._world.spawn(self._again(pod))
+
+    async def _answer(self, pod: Pod) -> None:
+        """Save, unless this program is one of those that never get done."""
+        meta, chance = pod.metadata, self._world.chance
+        if chance.uniform("answers", meta.uid) < 0.6:
+            await self._world.clock.sleep(chance.between(0.5, 12, "saves", meta.uid))
+            note = {"uid": meta.uid, "annotations": {SAVED_ANNOTATION: "saved"}}
+            with suppress(NotFoundError, ConflictError):
+                await self._keeper.patch(PODS, meta.key, merge_patch({"metadata": note}))
 
     async def _leave(self, gang: Gang) -> None:
         for index in range(gang.size):
@@ -217,6 +232,11 @@ class Keeper:
         gang = self.gangs.get(meta.labels[GANG])
         if gang is not None:
             await self._create(gang, int(meta.name.rpartition("-")[2]))
+
+
+def _is_asked(before: Pod | None, after: Pod) -> bool:
+    was_asked = before is not None and RELEASE_ANNOTATION in before.metadata.annotations
+    return RELEASE_ANNOTATION in after.metadata.annotations and not was_asked
 
 
 async def have_classes(world: SimulatedWorld) -> None:

@@ -253,6 +253,19 @@ async def domains(world: SimulatedWorld) -> None:
     await keeper.submit(Gang("last", size=6, minimum=6, tier=1, runs_s=20))
 
 
+async def save(world: SimulatedWorld) -> None:
+    """Important gangs arrive on a cluster full of pods that save before they leave."""
+    user, keeper = await arrive(world)
+    await have_classes(world)
+    role = a_trainer(4, runs_s=150, restartLimit=9)
+    await user.submit("trainer", role, priority="low", saveSeconds=15)
+    # The trainer alone does not make room enough.
+    await keeper.submit(Gang("low", size=10, minimum=9, runs_s=120, priority="low", save_s=15))
+    await user.until("trainer", in_phase(AITrainingJobPhase.RUNNING), within_s=60)
+    await user.wait("high", up_to_s=20)
+    await keeper.submit(Gang("high", size=8, minimum=8, runs_s=30, priority="high"))
+
+
 SCENARIOS = tuple(
     # Groups that were admitted in vain wait for up to ten minutes, and then once more.
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=3000, rest_s=60)
@@ -262,5 +275,7 @@ SCENARIOS = tuple(
 IN_A_TREE = (Scenario("siblings", siblings, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # Those with a network whose domains are drawn at random.
 IN_DOMAINS = (Scenario("domains", domains, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
+# That with pods that save before they leave.
+WITH_SAVERS = (Scenario("save", save, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # Small ones, in which something goes wrong at every single write.
 CORE = frozenset({"bind", "oust", "shrink"})

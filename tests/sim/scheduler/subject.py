@@ -20,7 +20,7 @@ from tests.sim.scheduler.eviction_rules import DECIDED, DecidedEvictions
 from tests.sim.scheduler.liveness import end_state, liveness
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
-from tests.sim.scheduler.scenarios import IN_A_TREE, IN_DOMAINS, SCENARIOS
+from tests.sim.scheduler.scenarios import IN_A_TREE, IN_DOMAINS, SCENARIOS, WITH_SAVERS
 from tests.sim.undecodable import HalfBlindCluster
 
 OPERATOR = "operator"
@@ -87,6 +87,16 @@ def scheduler_domains(flaw: Flaw | None = None) -> SimulationSubject:
 
     subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
     return replace(subject, name=f"{SCHEDULER} domains", scenarios=IN_DOMAINS)
+
+
+def scheduler_savers(flaw: Flaw | None = None) -> SimulationSubject:
+    """The scheduler with victims that save before they leave."""
+
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports, flaw)
+
+    subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
+    return replace(subject, name=f"{SCHEDULER} savers", scenarios=WITH_SAVERS)
 
 
 async def operate(ports: Ports) -> None:

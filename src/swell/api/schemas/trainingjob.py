@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from swell.api.defaults import MIN_INSTANCE
 from swell.api.schemas.model import (
+    INT32_MAX,
     INT64_MAX,
     Schema,
     ValidationRule,
@@ -102,6 +103,9 @@ def spec() -> Schema:
                 pattern=or_empty(DNS_SUBDOMAIN),
             ),
             "managedBy": MANAGED_BY,
+            "saveSeconds": integer(
+                "Seconds that a trainer may take to save before it leaves.", maximum=INT32_MAX
+            ),
             "volumes": _OPEN_OBJECTS,
             "VolumeMounts": _OPEN_OBJECTS,
             "mountpath": text(size_max=4096),

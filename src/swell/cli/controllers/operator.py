@@ -219,6 +219,7 @@ class JobOptions:
             restart_limit=self.restartlimit,
             etcd_image=self.etcd_image,
             adopt_original=self.adopt_original,
+            save_seconds_max=self.save_seconds_max,
         )
         return self._with_shared(settings, gpu_resources)
 

@@ -16,6 +16,7 @@
 - `three_way`: the patch that `apply` sends.
 - `marking`: `swell label`, `annotate`, `cordon` and `uncordon`.
 - `draining`: `swell drain`.
+- `saving_pods`: lets pods of drained nodes save first.
 - `waiting`: `swell wait`.
 - `listing`: `swell events`, `api-resources` and `auth can-i`.
 - `top`: `swell top`.

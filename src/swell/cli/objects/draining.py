@@ -1,5 +1,6 @@
 """The command `swell drain`: keeps new pods away from nodes and evicts those that are there.
 
+Pods that save before they leave are asked first, and evicted when they have, or in time.
 Pods of DaemonSets stay, because their controller ignores the cordon. Pods that nothing would create
 again, and those whose data is lost with them, need a flag.
 """
@@ -20,7 +21,8 @@ from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.deleting import wait_until_gone
-from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.objects.saving_pods import SAVE_SECONDS_MAX, let_pods_save
+from swell.cli.options import ClusterOptions, option, option_groups
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.errors import NotFoundError, TooManyRequestsError
@@ -47,6 +49,10 @@ def drain(
     grace_period: Annotated[
         int | None, typer.Option("--grace-period", min=0, help="Seconds to end in.")
     ] = None,
+    save_seconds_max: Annotated[
+        float,
+        option("--save-seconds-max", "Wait no longer for pods that save.", is_duration=True),
+    ] = SAVE_SECONDS_MAX,
     labels: options.Labels = "",
     cluster: ClusterOptions,
 ) -> None:
@@ -60,6 +66,7 @@ def drain(
             found += _pods_of(name, labels, connection)
         _refuse(found, force=force, deletes_data=delete_data, leaves_daemons=ignore_daemonsets)
         leaving = [pod for pod in found if _owner_kind(pod) != "DaemonSet"]
+        let_pods_save(leaving, connection, save_seconds_max)
         for pod in leaving:
             _evict(pod, connection, grace_period)
         for pod in leaving:

@@ -13,29 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from swell.api.aitrainingjob import AITrainingJobStatus
-from swell.api.codec import decode, encode
-from swell.api.injection import (
-    EVICTION_ANNOTATION,
-    SAVED_ANNOTATION,
-    EvictionRecord,
-    ReleaseRequest,
-)
 from swell.api.kinds import PODS
 from swell.api.meta import Body
-from swell.api.pod import Pod, PodPhase
-from swell.api.times import SKEW_S, format_time, parse_time
+from swell.api.pod import PodPhase
+from swell.api.saving import (
+    eviction_of,
+    grace_seconds,
+    has_answered,
+    release_deadline,
+    release_note,
+)
+from swell.api.times import SKEW_S, parse_time
 from swell.operator.aitrainingjob.cleanup import delete_pods
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import soonest
-from swell.operator.framework.recovery import sound_time
-from swell.operator.framework.training import RELEASE
 from swell.runtime.plan import Action, patch_object
-
-# The time to save, if neither job nor pod says so: Kubernetes' default grace period.
-GRACE_S = 30
 
 
 def depart(
@@ -55,7 +48,7 @@ def depart(
         until = _deadline(one, snapshot, now) if deadline is None else deadline
         # A deadline that is too far away is of another clock, or of a clock that was set back.
         is_due = until <= now or until > now + snapshot.settings.save_seconds_max + SKEW_S
-        if is_due or SAVED_ANNOTATION in one.pod.metadata.annotations:
+        if is_due or has_answered(one.pod):
             ready.append(one)
         elif deadline is None:
             asked.append(_ask(one, reason, until, status.epoch))
@@ -70,32 +63,6 @@ def next_deadline(snapshot: AITrainingJobSnapshot, now: float) -> float | None:
 def evicted(snapshot: AITrainingJobSnapshot) -> list[Replica]:
     """The pods that the scheduler wants to go, and leaves to us."""
     return [one for one in snapshot.replicas if eviction_of(one.pod) is not None]
-
-
-def eviction_of(pod: Pod) -> EvictionRecord | None:
-    """The scheduler's record on this very pod; None without one, or with one of another pod."""
-    text = pod.metadata.annotations.get(EVICTION_ANNOTATION)
-    if text is None:
-        return None
-    try:
-        found = decode(text.encode(), EvictionRecord)
-    except msgspec.DecodeError:
-        return None
-    return found if found.uid == pod.metadata.uid and sound_time(found.deadline) else None
-
-
-def release_deadline(pod: Pod) -> float | None:
-    """When a pod that was asked to leave goes in any case; None if it was not asked.
-
-    A request that cannot be read has no time left: who was asked does not stay.
-    """
-    text = pod.metadata.annotations.get(RELEASE)
-    if not text:
-        return None
-    try:
-        return parse_time(decode(text.encode(), ReleaseRequest).deadline)
-    except (msgspec.DecodeError, ValueError, OverflowError):
-        return 0.0
 
 
 def saves(snapshot: AITrainingJobSnapshot) -> bool:
@@ -121,10 +88,9 @@ def _may_save(one: Replica, snapshot: AITrainingJobSnapshot) -> bool:
 
 
 def _deadline(one: Replica, snapshot: AITrainingJobSnapshot, now: float) -> float:
-    grace_s = one.pod.spec.termination_grace_period_seconds
     save_s = snapshot.job.spec.save_seconds
     if save_s is None:
-        save_s = GRACE_S if grace_s is None else grace_s
+        save_s = grace_seconds(one.pod)
     own = now + min(save_s, snapshot.settings.save_seconds_max)
     eviction = eviction_of(one.pod)
     return own if eviction is None else min(own, parse_time(eviction.deadline))
@@ -132,7 +98,6 @@ def _deadline(one: Replica, snapshot: AITrainingJobSnapshot, now: float) -> floa
 
 def _ask(one: Replica, reason: str, deadline: float, epoch: int) -> Action:
     eviction = eviction_of(one.pod)
-    why = reason if eviction is None else f"makes room for {eviction.for_}"
-    release = ReleaseRequest(reason=why, deadline=format_time(deadline), epoch=epoch)
-    note: Body = {"metadata": {"annotations": {RELEASE: encode(release).decode()}}}
+    why = reason if eviction is None else eviction.why
+    note: Body = {"metadata": {"annotations": release_note(why, deadline, epoch)}}
     return patch_object(PODS, one.pod.metadata.key, one.pod.metadata.uid, note)

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import AITrainingJobStatus, Ending, RequeuePolicy
-from swell.operator.aitrainingjob.departures import eviction_of
+from swell.api.injection import DRAIN
+from swell.api.saving import eviction_of
 from swell.operator.aitrainingjob.endings import new_ending
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, current
@@ -55,7 +56,10 @@ def _victims(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> li
 
 
 def _is_preempted(replica: Replica) -> bool:
-    return eviction_of(replica.pod) is not None or any(
+    record = eviction_of(replica.pod)
+    if record is not None and record.by == DRAIN:
+        return False
+    return record is not None or any(
         one.type == DISRUPTED and one.status == "True" and one.reason == PREEMPTED
         for one in replica.pod.status.conditions
     )

@@ -8,6 +8,7 @@ In reading order:
 - `decide`: the plan for one job at one moment. It calls all of the following.
 - `recovery`: the parts of a lost or damaged status, from the job's objects.
 - `sizes`: the number of trainers, and whether everything runs.
+- `departures`: how trainers save before a job shrinks.
 - `endings`: whether the job ends, how, and why.
 - `phases`: the phase machine.
 - `status`: the new status, its write, and its events.

@@ -15,7 +15,7 @@ from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.status import add_finalizer
 from swell.operator.framework.waiting import disrupted_condition, explained_wait
-from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob import departures, labels, sizes
 from swell.operator.trainingjob.children import create_training_job
 from swell.operator.trainingjob.cleanup import (
     delete_group,
@@ -121,10 +121,12 @@ def _continue(
             *update_status(snapshot, status),
             *events(snapshot, status),
             *children,
-            *sizes.scale(snapshot, status),
+            *departures.resize(snapshot, status, now),
             *(trace_labels_of_pods(snapshot) if is_up else ()),
         ),
-        wake_at=soonest([wall_time_at(snapshot, status)], now),
+        wake_at=soonest(
+            [wall_time_at(snapshot, status), departures.next_deadline(snapshot, now)], now
+        ),
         reasons=(phase.value,),
         # A secret that is in use must not be replaced.
         needs_consistent_read=any(isinstance(step, DeleteSecret) for step in children),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.pod import ContainerStatus, Pod, PodPhase
+from swell.api.saving import release_deadline
 from swell.api.times import has_passed, parse_time
 from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.api.trainingjob import TrainingJobStatus
@@ -133,7 +134,11 @@ def find_failed_trainer_pods(snapshot: TrainingJobSnapshot) -> tuple[Pod, ...]:
     return tuple(
         pod
         for pod in snapshot.trainers
-        if pod.status.phase is PodPhase.FAILED and not was_disrupted(pod) and _index(pod) < below
+        if pod.status.phase is PodPhase.FAILED
+        and not was_disrupted(pod)
+        and _index(pod) < below
+        # A program that was asked to leave has not failed.
+        and release_deadline(pod) is None
     )
 
 

@@ -15,6 +15,7 @@ from swell.api.codec import to_body
 from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
+from swell.api.saving import SAVE_SECONDS_ANNOTATION
 from swell.api.trainingjob import FrameworkName, FrameworkType, RoleSpec, TrainingJobSpec
 from swell.operator.framework.children import GANG_ANNOTATION, TASK_ANNOTATION, together
 from swell.operator.trainingjob import labels
@@ -135,6 +136,8 @@ def _annotations(snapshot: TrainingJobSnapshot, role: Role) -> dict[str, str]:
     made = {TASK_ANNOTATION: role.value}
     if snapshot.is_gang:
         made[GANG_ANNOTATION] = snapshot.group_name
+    if role is Role.TRAINER and snapshot.job.spec.save_seconds is not None:
+        made[SAVE_SECONDS_ANNOTATION] = str(snapshot.job.spec.save_seconds)
     if asked.userid:
         made[labels.USER_ID] = asked.userid
     if asked.usergroupid:

@@ -22,5 +22,7 @@ class TrainingJobSettings(OperatorSettings):
     restart_limit: int = 5
     # The etcd project's own image, as it publishes it.
     etcd_image: str = "quay.io/coreos/etcd:v3.5.17"
+    # The longest that a trainer may take to save before it leaves.
+    save_seconds_max: float = 120.0
     # Whether what the original controller left behind is collected.
     adopt_original: bool = False

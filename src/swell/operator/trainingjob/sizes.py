@@ -58,16 +58,16 @@ def holds(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> bool:
     return not surplus and trainer_total_running(snapshot)
 
 
-def scale(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
-    """Set parallelism and completions to the target in one update.
+def scale(snapshot: TrainingJobSnapshot, wanted: int) -> list[Step]:
+    """Set parallelism and completions to the wanted size in one update.
 
     Kubernetes lets an Indexed Job change its size in no other way. The version keeps an update
     that arrives late from undoing a later one.
     """
     job = snapshot.trainer
-    if job is None or not must_scale(snapshot, status):
+    if job is None or (job.spec.parallelism, job.spec.completions) == (wanted, wanted):
         return []
-    wanted, meta = target(snapshot, status), job.metadata
+    meta = job.metadata
     body: Body = {"spec": {"parallelism": wanted, "completions": wanted}}
     return [patch_object(JOBS, meta.key, meta.uid, body, version=meta.resource_version)]
 

@@ -4,9 +4,10 @@ Pods that are evicted for one cause form a batch. All of them are marked before 
 deleted, so that after a crash the next process finds the whole intent on the pods. A native group
 that leaves as a whole is marked as well. Every write is by UID.
 
-A victim whose program saves when it is asked (`saving`) is left to the operator, which asks it and
-deletes it. Its deadline is on the pod; if it is still there some time after that, it is deleted
-here.
+A victim whose program saves when it is asked (`saving`) is left alone until its deadline, which is
+on the pod. One of an AITrainingJob is left to the operator, which asks it and deletes it; if it is
+still there some time after that, it is deleted here. Any other is asked here, and deleted at its
+answer or at the deadline.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from swell.api.codec import encode
 from swell.api.core import EventSeverity
-from swell.api.injection import EVICTION_ANNOTATION, EvictionRecord
+from swell.api.injection import EVICTION_ANNOTATION
 from swell.api.kinds import NATIVE_GROUPS, PODS
 from swell.api.meta import Key, Uid
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
+from swell.api.saving import has_answered
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, merge_patch
@@ -43,7 +44,12 @@ from swell.scheduler.live.eviction_records import (
     EvictionRecords,
     groups_of,
 )
-from swell.scheduler.live.saving import patience_s, save_seconds
+from swell.scheduler.live.saving import (
+    departure_notes,
+    is_asked_by_operator,
+    patience_s,
+    save_seconds,
+)
 from swell.scheduler.live.unrecorded_victims import UnrecordedVictims
 from swell.scheduler.model.tasks import Task, TaskStatus
 
@@ -99,6 +105,7 @@ class Evictor:
         self._records = EvictionRecords(cluster, cache, clock)
         self._queue = WorkQueue[Uid](clock=clock, random=random)
         self._batches: dict[Uid, _EvictionBatch] = {}
+        cache.informers.pods.add_handler(self._on_pod)
 
     def evict(
         self,
@@ -125,6 +132,12 @@ class Evictor:
     def __contains__(self, uid: Uid) -> bool:
         return uid in self._batches
 
+    def _on_pod(self, key: Key) -> None:
+        """Look again at a victim that has saved: its deadline need not be awaited."""
+        pod = self._cache.informers.pods.get(key)
+        if pod is not None and pod.metadata.uid in self._batches and has_answered(pod):
+            self._queue.add(pod.metadata.uid)
+
     async def run(self) -> None:
         await asyncio.gather(*(self._queue.serve(self._advance) for _ in range(_WORKERS)))
 
@@ -133,7 +146,9 @@ class Evictor:
 
     async def _advance(self, uid: Uid) -> None:
         """Take one step for one pod: mark it, or delete it once its batch is marked."""
-        batch = self._batches[uid]
+        batch = self._batches.get(uid)
+        if batch is None:
+            return  # it was deleted at its answer, and its deadline has come since
         key = batch.pods[uid]
         try:
             async with asyncio.timeout(_WRITE_S):
@@ -148,7 +163,7 @@ class Evictor:
                 # A pod that is gone counts as marked, or the others would wait for it for ever.
                 self._note_marked(batch, uid)
                 if pod is not None and not batch.unmarked:
-                    wait_s = patience_s(pod, self._clock.now())
+                    wait_s = self._patience_s(pod)
                     if wait_s > 0:
                         self._queue.forget(uid)
                         self._queue.add_after(uid, wait_s)
@@ -163,6 +178,9 @@ class Evictor:
         self._queue.forget(uid)
         if pod is None:
             del self._batches[uid]
+
+    def _patience_s(self, pod: Pod) -> float:
+        return patience_s(pod, self._clock.now(), self._save_s_max)
 
     def _present(self, uid: Uid, key: Key) -> Pod | None:
         """Returns the pod, or None if it is gone, is being deleted, or has finished."""
@@ -185,11 +203,19 @@ class Evictor:
         self._events.record(
             EmitEvent(PODS, meta.key, meta.uid, EventSeverity.WARNING, "Evicted", why.message)
         )
-        if is_marked(pod):
-            return pod  # by an earlier process
-        if not await self._leave_to_operator(pod, why):
-            return None
-        now = format_time(self._clock.now())
+        marked: Pod | None = pod
+        if not is_marked(pod):  # by an earlier process
+            # The operator acts on the record at once. A pod without one is asked after its mark:
+            # by the mark the next process knows that it has to go.
+            if is_asked_by_operator(pod) and not await self._let_save(pod, why):
+                return None
+            marked = await self._write_mark(pod, why)
+        if marked is None or is_asked_by_operator(marked):
+            return marked
+        return self._present(meta.uid, meta.key) if await self._let_save(marked, why) else None
+
+    async def _write_mark(self, pod: Pod, why: EvictionCause) -> Pod | None:
+        meta, now = pod.metadata, format_time(self._clock.now())
         conditions = [
             {"type": kind, "status": status, "reason": why.reason, "message": why.message}
             | {"lastTransitionTime": now}
@@ -207,16 +233,19 @@ class Evictor:
         self._cache.informers.pods.observe(marked)
         return self._present(meta.uid, meta.key)
 
-    async def _leave_to_operator(self, pod: Pod, why: EvictionCause) -> bool:
-        """Record on a pod that may save first until when it may; False if it is gone."""
+    async def _let_save(self, pod: Pod, why: EvictionCause) -> bool:
+        """Record on a pod that may save first until when it may; False if it is gone.
+
+        One that has no operator is asked by the same write.
+        """
         meta, informers = pod.metadata, self._cache.informers
         # A gang that was never complete has nothing to save.
         save_s = save_seconds(pod, informers.jobs.get) if why.reason == PREEMPTED else None
         if not save_s or EVICTION_ANNOTATION in meta.annotations:
             return True
         deadline = self._clock.now() + min(save_s, self._save_s_max)
-        note = EvictionRecord(meta.uid, why.preemptor or why.message, format_time(deadline))
-        body = {"uid": meta.uid, "annotations": {EVICTION_ANNOTATION: encode(note).decode()}}
+        notes = departure_notes(pod, why.preemptor or why.message, deadline)
+        body = {"uid": meta.uid, "annotations": notes}
         try:
             noted = await self._cluster.patch(PODS, meta.key, merge_patch({"metadata": body}))
         except NotFoundError:

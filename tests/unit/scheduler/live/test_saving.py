@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from swell.api.injection import EVICTION_ANNOTATION
+from swell.api.injection import (
+    EVICTION_ANNOTATION,
+    RELEASE_ANNOTATION,
+    REPORT_ANNOTATION,
+    SAVED_ANNOTATION,
+)
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key
+from swell.api.saving import SAVE_SECONDS_ANNOTATION
 from swell.api.times import format_time
 from swell.runtime.cluster import merge_patch
-from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+from tests.unit.scheduler.live.stage import DEFAULTS, NAMESPACE, Stage, on_stage
 
 JOB = Key(NAMESPACE, "low")
 
@@ -145,3 +152,98 @@ def test_victims_are_told_what_they_cost() -> None:
         assert all("; costs " in text and "CPU-seconds of work" in text for text in messages)
 
     on_stage(play)
+
+
+async def full_of_others(stage: Stage, notes: dict[str, str]) -> None:
+    """One node, taken by a gang of plain pods with these annotations; an important gang comes."""
+    await stage.nodes(1)
+    await stage.priority("high", 10)
+    stage.start()
+    await stage.sleep(2)
+    await stage.gang("low", 4)
+    for number in range(4):
+        change = merge_patch({"metadata": {"annotations": notes}})
+        await stage.user.patch(PODS.untyped(), Key(NAMESPACE, f"low-{number}"), change)
+    await stage.sleep(2)
+    await stage.run_pods()
+    await stage.sleep(60)
+    await stage.gang("high", 2, priorityClassName="high")
+    await stage.sleep(2)
+
+
+REPORT = json.dumps({"generation": 1, "epoch": 1, "size": 4, "step": 9, "saves": True})
+
+
+@pytest.mark.parametrize(
+    ("notes", "wait_s"),
+    [({SAVE_SECONDS_ANNOTATION: "20"}, 20), ({REPORT_ANNOTATION: REPORT}, 30)],
+)
+def test_plain_pods_are_asked_by_the_scheduler(notes: dict[str, str], wait_s: int) -> None:
+    """One that answers goes at once, the others at the deadline."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_others(stage, notes)
+        for number in range(4):
+            pod = await stage.read_pod(f"low-{number}")
+            assert pod is not None
+            asked = json.loads(pod.metadata.annotations[RELEASE_ANNOTATION])
+            assert asked["reason"] == "makes room for ns/high"
+            assert asked["deadline"] == (await record_of(stage, f"low-{number}"))["deadline"]
+        assert await leaving(stage) == []
+        saved = merge_patch({"metadata": {"annotations": {SAVED_ANNOTATION: "saved"}}})
+        await stage.user.patch(PODS.untyped(), Key(NAMESPACE, "low-2"), saved)
+        await stage.sleep(1)
+        assert await leaving(stage) == ["low-2"]
+        await stage.sleep(wait_s - 8)
+        assert await leaving(stage) == ["low-2"]
+        await stage.sleep(8)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+def test_scheduler_asks_after_a_crash_what_it_has_marked() -> None:
+    """A deadline on a plain pod outlives the scheduler, and is not begun anew."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_others(stage, {SAVE_SECONDS_ANNOTATION: "20"})
+        record = await record_of(stage, "low-1")
+        await stage.sleep(10)
+        await stage.kill()
+        stage.start()
+        await stage.sleep(4)
+        assert await leaving(stage) == []
+        assert await record_of(stage, "low-1") == record
+        await stage.sleep(8)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+@pytest.mark.parametrize(
+    "notes", [{SAVE_SECONDS_ANNOTATION: "soon"}, {REPORT_ANNOTATION: "no report"}, {}]
+)
+def test_plain_pods_that_do_not_opt_in_go_at_once(notes: dict[str, str]) -> None:
+    """What cannot be read is no promise to save."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_others(stage, notes)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+def test_limit_of_the_scheduler_counts() -> None:
+    """No pod waits longer than the scheduler allows, whatever it asks for."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_others(stage, {SAVE_SECONDS_ANNOTATION: "600"})
+        assert await leaving(stage) == []
+        await stage.sleep(10)
+
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play, replace(DEFAULTS, save_seconds_max=8.0))
