@@ -73,7 +73,7 @@ def _preempt_all(machine: Machine, folder: Path) -> None:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     machine.swell("apply", "-f", str(path))
     for n_round in range(1, ROUNDS + 1):
-        _wait(lambda n=n_round: all(_n_steps(folder, name, n) for name in _names()))  # type: ignore[misc]
+        _wait(lambda n=n_round: all(_n_steps(folder, name, n) for name in _names()))
         time.sleep(TRAINS_S + chance.uniform(0, SAVE_EVERY_S))
         machine.swell("resume", "important")
         _wait(lambda: machine.phase("important") == "Running")
