@@ -87,6 +87,24 @@ def test_history_is_shown_filtered_and_exported(swell: Swell, tmp_path: Path) ->
     assert replayed.code == 0, replayed.err
 
 
+def test_a_report_is_written_for_a_job_and_for_all(swell: Swell, tmp_path: Path) -> None:
+    """As a page to stdout or to a file, and as JSON with the same numbers."""
+    keep(swell, a_life(swell, "one", 60), a_life(swell, "two", 50))
+    page = tmp_path / "report.html"
+
+    assert swell.here("report", "one", "--file", str(page)).code == 0
+    assert "node n1 is gone" in page.read_text()
+    assert "two" not in page.read_text()
+    every = swell.here("report", "--all").out
+    assert every.startswith("<!doctype html>")
+    assert "2 jobs" in every
+    found = json.loads(swell.here("report", "one", "-o", "json").out)[0]
+    assert sum(one["seconds"] for one in found["timeline"]) == found["wallSeconds"] == 100
+    assert swell.here("report").code == 2
+    assert swell.here("report", "one", "--all").code == 2
+    assert swell.here("report", "nobody").code == 1
+
+
 def test_living_jobs_are_in_the_history_as_of_now(swell: Swell) -> None:
     """From their own objects: no record is needed for that."""
     job = {

@@ -31,7 +31,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `sweeps`: `sweep` and `retry`, many jobs of one command.
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.
-- `history`: `history`, what became of jobs.
+- `history`: `history` and `report`, what became of jobs.
 - `plan`: `plan`, decisions over objects in files.
 - `replay`: `replay`, what a policy would have made of a trace.
 - `cluster`: `up`, `down`, `cluster`, `use`, `backup`, `restore`, `check`, `chaos` and `uninstall`.

@@ -69,6 +69,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "swell.cli.history.command:history",
         "Show what became of jobs, also of deleted ones.",
     ),
+    (
+        "report",
+        "swell.cli.history.report_command:report",
+        "Write what became of jobs as one HTML file.",
+    ),
     ("explain", "swell.cli.explain.command:explain", "Tell why a job waits, and what would help."),
     ("top", "swell.cli.objects.top:top", "Show sizes of jobs and the cluster's load, refreshing."),
     ("stop", "swell.cli.jobs.stopping:stop", "End jobs; their records and logs stay."),

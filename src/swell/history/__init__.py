@@ -15,5 +15,7 @@ a reader adds up where its time went. In reading order:
 - `keeper`: follows the jobs of an operator, and keeps their records.
 - `reading`: records from ConfigMaps, selected and in order.
 - `summary`: the figures of one life, as tables, JSON and the page show them.
+- `pictures`: timelines and curves as SVG. Pure.
+- `report`: jobs as one HTML file. Pure.
 - `export`: lives as a trace that `swell replay` reads.
 """

@@ -27,7 +27,7 @@ from swell.cli.connection import (
 )
 from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
 from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job
-from swell.cli.jobs.submission import Strict, warn
+from swell.cli.jobs.submission import Strict, warn, with_submitter
 from swell.cli.manifests import read_valid
 from swell.cli.objects.apply import apply_one, resolve
 from swell.cli.objects.deleting import delete_one, wait_until_gone
@@ -185,7 +185,7 @@ def submit_job(body: Body, connection: ClusterConnection, namespace: str) -> Fou
     found = try_read(connection, kind, resolved.key)
     if found is not None:
         _delete_finished(found, connection)
-    call = calls.create(resolved.resource, with_last_applied(resolved.body))
+    call = calls.create(resolved.resource, with_submitter(with_last_applied(resolved.body)))
     try:
         return FoundJob(kind, connection.client.send(call))
     except AlreadyExistsError as error:

@@ -6,6 +6,7 @@ job is never refused for want of them.
 
 from __future__ import annotations
 
+import getpass
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import typer
 from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.kinds import NODES, PRIORITY_CLASSES, QUEUES
 from swell.api.manifest import Document
+from swell.api.meta import Body
 from swell.api.resource import ApiObject, Resource
 from swell.api.validation.problems import FieldProblem
 from swell.cli.command_line import CommandError
@@ -23,6 +25,7 @@ from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.jobs.warnings import ClusterFacts, SubmitWarning, warnings_about
 from swell.cluster.kube import calls
+from swell.history.observing import SUBMITTED_BY
 from swell.runtime.errors import ForbiddenError, NotFoundError
 
 T = TypeVar("T", bound=ApiObject)
@@ -67,6 +70,20 @@ def find_warnings(
         message = f"{counted}, nothing was done"
         raise CommandError(message, "leave --strict out to go on", details=details)
     return FoundWarnings([warning for _, warning in found], texts)
+
+
+def with_submitter(job: Body) -> Body:
+    """Return a job with the name of this machine's user, unless it says who submits it.
+
+    The name is shown in the history. It proves nothing: rights go by credentials alone.
+    """
+    meta = job.get("metadata") or {}
+    notes = meta.get("annotations") or {}
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        return job  # a container may run as a user that has no name
+    return {**job, "metadata": {**meta, "annotations": {SUBMITTED_BY: user, **notes}}}
 
 
 def _facts(connection: ClusterConnection, documents: Sequence[Document]) -> ClusterFacts:

@@ -9,6 +9,7 @@ from swell.api.meta import Body
 from swell.cli.bulk import send_each
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection
+from swell.cli.jobs.submission import with_submitter
 from swell.cli.sweeps.state import sweep_selection
 from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError
@@ -38,7 +39,7 @@ def create_jobs(
     A job of such a name that is there already belongs to no sweep or to another one.
     """
     placed = [{**one, "metadata": {**one["metadata"], "namespace": namespace}} for one in bodies]
-    creates = [calls.create(JOBS, one) for one in placed]
+    creates = [calls.create(JOBS, with_submitter(one)) for one in placed]
     answers = send_each(connection, creates, expected=(AlreadyExistsError,), report=report)
     taken = [
         body["metadata"]["name"]
