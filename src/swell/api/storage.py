@@ -67,6 +67,12 @@ class HostPathVolumeSource(ApiStruct, frozen=True):
     path: str = ""
 
 
+class LocalVolumeSource(ApiStruct, frozen=True):
+    """A folder of a node, made by hand."""
+
+    path: str = ""
+
+
 class PersistentVolumeSpec(ApiStruct, frozen=True):
     """A volume, and the claim that has it."""
 
@@ -80,6 +86,7 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
     persistent_volume_reclaim_policy: str = ""
     csi: CsiVolumeSource | None = None
     host_path: HostPathVolumeSource | None = None
+    local: LocalVolumeSource | None = None
 
 
 class PersistentVolumeStatus(ApiStruct, frozen=True):

@@ -257,6 +257,13 @@ class ProjectedVolume(ApiStruct, frozen=True):
     sources: tuple[VolumePart, ...] = ()
 
 
+class ClaimVolume(ApiStruct, frozen=True):
+    """A volume that a claim was bound to."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
 class BoundVolume(ApiStruct, frozen=True):
     """A volume of a pod; exactly one kind is set."""
 
@@ -264,6 +271,7 @@ class BoundVolume(ApiStruct, frozen=True):
     projected: ProjectedVolume | None = None
     empty_dir: EmptyDirVolume | None = None
     host_path: HostPathVolume | None = None
+    persistent_volume_claim: ClaimVolume | None = None
     config_map: ConfigMapVolume | None = None
     secret: SecretVolume | None = None
     downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")

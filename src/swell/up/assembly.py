@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swell.autoscaler.controller import run_autoscaler
@@ -59,6 +59,7 @@ from swell.runtime.watchdog import watch_loop
 from swell.scheduler.live.controller import Scheduler
 
 WHAT = "swell up"
+CLAIM_FOLDERS = "claims"  # in the state folder: the volumes of claims
 POLL_S = 0.02
 # Pods have LEAVE_S to end; the parts that serve them get a little more.
 DRAIN_S = LEAVE_S + 10.0
@@ -139,7 +140,10 @@ class _Parts:
         self.logs: ContainerLogs | None = None  # of the processes, if there are any
 
     def add(self, machine: HostMachine, options: UpOptions, announce: Callable[[], None]) -> None:
-        add_services(self._manager, self._api, self._rng, options.controllers)
+        controllers = replace(
+            options.controllers, volume_folders=options.agent.home / CLAIM_FOLDERS
+        )
+        add_services(self._manager, self._api, self._rng, controllers)
         agent = self._add_nodes(machine, options.agent)
         scheduler = Scheduler(self._as("swell-scheduler"), clock=self._clock, random=self._rng)
         self._manager.add("scheduler", scheduler.run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from typing import Final
 
 from swell.api.crds import crd
 from swell.api.meta import Body, Key
@@ -20,7 +21,9 @@ from swell.cluster.embedded.access.defaultroles import (
 from swell.cluster.embedded.access.index import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.builtin.kinds import builtin_registry
+from swell.cluster.embedded.builtin.storage import CLASSES, DEFAULT_CLASS
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
+from swell.cluster.embedded.controllers.volumes import PROVISIONER
 from swell.cluster.embedded.customresources.registrar import Registrar
 from swell.cluster.embedded.storage import Storage
 from swell.cluster.embedded.verbs.requests import RequestContext
@@ -71,9 +74,22 @@ def add_services(
     settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
 ) -> None:
     """Let a manager run the background tasks of an API server and the built-in controllers."""
+    if settings.volume_folders is not None:
+        _ensure(api, CLASSES, _FOLDER_CLASS)
     for n, run in enumerate(api.background):
         manager.add(f"api-server-{n}", run)
     add_controllers(manager, api, rng, settings)
+
+
+# The class of claims that name none: a folder of the node where their pod goes.
+_FOLDER_CLASS: Final[Body] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
+    "provisioner": PROVISIONER,
+    "volumeBindingMode": "WaitForFirstConsumer",
+    "reclaimPolicy": "Delete",
+}
 
 
 def _ensure(api: ApiServer, collection: str, body: Body) -> None:

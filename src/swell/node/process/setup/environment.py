@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from swell.api.quantity import ZERO, Quantity, QuantityError, divide_away, parse
 from swell.node.pods import (
@@ -58,18 +59,23 @@ class NodeContext:
 
 @dataclass(frozen=True, slots=True)
 class ReferencedNames:
-    """The names of ConfigMaps and Secrets that a pod, or one of its volumes, refers to."""
+    """The names of the objects that a pod, or one of its volumes, refers to."""
 
     config_maps: frozenset[str]
     secrets: frozenset[str]
+    claims: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencedObjects:
-    """The ConfigMaps and Secrets that a pod refers to, by name; None for a missing one."""
+    """The objects that a pod refers to, by name; None for a missing ConfigMap or Secret.
+
+    Of a volume claim it is the folder of its volume.
+    """
 
     config_maps: Mapping[str, Data | None]
     secrets: Mapping[str, Data | None]
+    claims: Mapping[str, Path] = field(default_factory=dict)
 
 
 def environment(
@@ -183,7 +189,12 @@ def referenced_names(pod: BoundPod) -> ReferencedNames:
         shown = volume_names(volume)
         maps |= shown.config_maps
         secrets |= shown.secrets
-    return ReferencedNames(frozenset(maps), frozenset(secrets))
+    claims = {
+        volume.persistent_volume_claim.claim_name
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None
+    }
+    return ReferencedNames(frozenset(maps), frozenset(secrets), frozenset(claims))
 
 
 def volume_names(volume: BoundVolume) -> ReferencedNames:

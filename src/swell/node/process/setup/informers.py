@@ -9,14 +9,29 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from random import Random
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import ConfigMap, Service
-from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES, TRAINING_JOBS
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    CONFIG_MAPS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SECRETS,
+    SERVICES,
+    TRAINING_JOBS,
+)
 from swell.api.meta import Body, Key, Uid
 from swell.api.trainingjob import TrainingJob
-from swell.node.process.setup.environment import Data, ReferencedNames, ReferencedObjects
+from swell.node.process.setup.environment import (
+    ContainerConfigError,
+    Data,
+    ReferencedNames,
+    ReferencedObjects,
+)
+from swell.node.runs import CREATING
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import NotFoundError
@@ -73,7 +88,26 @@ class ProcessInformers:
                 await self.config_maps.refresh(Key(namespace, name))
         secrets = {name: await self._secret(Key(namespace, name)) for name in sorted(names.secrets)}
         maps = {name: self._map(Key(namespace, name)) for name in sorted(names.config_maps)}
-        return ReferencedObjects(maps, secrets)
+        claims = {name: await self._folder(Key(namespace, name)) for name in sorted(names.claims)}
+        return ReferencedObjects(maps, secrets, claims)
+
+    async def _folder(self, key: Key) -> Path:
+        """Returns the folder that a claim was bound to.
+
+        Raises ContainerConfigError for a claim that has none: the container waits for it.
+        """
+        try:
+            claim = await self._cluster.get(PERSISTENT_VOLUME_CLAIMS, key)
+            name = claim.spec.volume_name
+            if not name:
+                raise ContainerConfigError(f"claim {key} is not bound to a volume", CREATING)
+            volume = await self._cluster.get(PERSISTENT_VOLUMES, Key("", name))
+        except NotFoundError as error:
+            raise ContainerConfigError(f"claim {key}: {error}", CREATING) from error
+        source = volume.spec.host_path or volume.spec.local
+        if source is None:
+            raise ContainerConfigError(f"volume {name} of claim {key} is no folder of this machine")
+        return Path(source.path)
 
     def _map(self, key: Key) -> Data | None:
         found = self.config_maps.get(key)

@@ -120,7 +120,7 @@ class Provisioner:
             stage=deps.folders.stage,
             log=log_file(log_folder, container.name, attempt),
             hosts=deps.hosts.hosts(pod.metadata.namespace, for_others=user is not None),
-            volumes=self._volume_folders(pod),
+            volumes=self._volume_folders(pod, referenced.claims),
         )
         for made in (paths.work, paths.stage, log_folder):
             make_private_folder(made)
@@ -252,10 +252,18 @@ class Provisioner:
     def _context(self, pod: BoundPod) -> NodeContext:
         return NodeContext(self._deps.hosts.address(pod), HOST_IP, self._deps.allocatable)
 
-    def _volume_folders(self, pod: BoundPod) -> dict[str, Path]:
+    def _volume_folders(self, pod: BoundPod, claims: Mapping[str, Path]) -> dict[str, Path]:
         folders: dict[str, Path] = {}
         for volume in pod.spec.volumes:
             check_volume(volume)
+            if volume.persistent_volume_claim is not None:
+                path = claims[volume.persistent_volume_claim.claim_name]
+                if not path.exists():
+                    path.mkdir(parents=True)
+                    # The mode of an emptyDir: pods of several users may share the claim.
+                    path.chmod(0o777)
+                folders[volume.name] = path
+                continue
             if volume.host_path is None:
                 folders[volume.name] = self._deps.folders.volume(pod.metadata.uid, volume.name)
                 make_private_folder(folders[volume.name])

@@ -136,7 +136,8 @@ def base_environment(host: HostSettings) -> dict[str, str]:
 
 def check_volume(volume: BoundVolume) -> None:
     """Raise ContainerConfigError for a kind of volume that needs more than this machine."""
-    kinds = (volume.empty_dir, volume.host_path, volume.projected)
+    claim = volume.persistent_volume_claim
+    kinds = (volume.empty_dir, volume.host_path, volume.projected, claim)
     if all(kind is None for kind in kinds) and not volume.parts():
         raise ContainerConfigError(f"volume {volume.name} is of a kind that is not supported here")
 
@@ -147,6 +148,11 @@ def _mounts(
     """Returns source, target and whether it is read only, outer targets before inner ones."""
     mounts: list[tuple[str, str, bool]] = []
     written = {volume.name for volume in pod.spec.volumes if is_written(volume)}
+    written |= {
+        volume.name
+        for volume in pod.spec.volumes
+        if volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only
+    }
     for mount in container.volume_mounts:
         folder = paths.volumes.get(mount.name)
         if folder is None:
