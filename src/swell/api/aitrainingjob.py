@@ -325,6 +325,19 @@ class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
     reason: str = ""
 
 
+class StartEstimate(ApiStruct, frozen=True):
+    """When a waiting job will start: three percentiles, each missing where it is unknown.
+
+    `depends_on` names the running job of unknown end that an unknown start hangs on.
+    """
+
+    estimated_at: str = ""
+    p10: str | None = None
+    p50: str | None = None
+    p90: str | None = None
+    depends_on: str = ""
+
+
 class AITrainingJobStatus(ApiStruct, frozen=True):
     """The status of a job, as operator, scheduler and autoscaler record it."""
 
@@ -359,6 +372,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     retry_gangs: int = 0
     avoid_nodes: tuple[AvoidedNode, ...] = ()
     training: TrainingStatus | None = None
+    start_estimate: StartEstimate | None = None
     start_time: str | None = None
     start_running_time: str | None = None
     end_time: str | None = None

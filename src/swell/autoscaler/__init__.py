@@ -14,6 +14,7 @@ In reading order, which is the way the data takes:
 - `cluster_resource`: the cluster's totals, requests and idle amounts at one moment.
 - `ledger`: the sums behind them, kept up to date one change at a time.
 - `policies`: pure functions from jobs and cluster to a target for every role.
+- `estimates`: when waiting jobs will start.
 - `damping`: resizes that a policy wants but that have to wait, and raises that are taken back.
 - `plan`: one decision over given objects, for `swell plan autoscale`.
 - `status`: a decided size as a status patch and an event.

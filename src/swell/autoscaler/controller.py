@@ -21,8 +21,10 @@ from swell.api.scheduling import QueueState
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.damping import DampingMemory, damp
+from swell.autoscaler.estimates.keeper import EstimateKeeper
+from swell.autoscaler.goodput.sharing import SharedProfiles
 from swell.autoscaler.informers import AutoscalerInformers
-from swell.autoscaler.job_views import AnyJob
+from swell.autoscaler.job_views import AnyJob, shared_report
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.metrics import AutoscalerMeter, AutoscalerMetrics
 from swell.autoscaler.needs import NeedsReader
@@ -104,6 +106,9 @@ class Autoscaler:
         # What each queue allows, to tell a change of that from a change of its status.
         self._queue_rules: dict[Key, tuple[object, ...]] = {}
         self._memory = DampingMemory(settings.scale_cooldown_s)
+        self._estimates = EstimateKeeper(self._priority_of)
+        # Of jobs that name their program, ended ones too: rebuilt from the objects at every start.
+        self._profiles = SharedProfiles()
         # Sizes that were decided and are not written yet, at most one role of each job.
         self._proposals: dict[JobId, SizeProposal] = {}
         # The jobs that were pending in the last pass: they need not wake the next one.
@@ -167,12 +172,15 @@ class Autoscaler:
         snapshot = self._ledger.snapshot()
         settings = self._settings
         now = self._clock.now()
-        parameters = replace(settings.parameters, now=now)
+        parameters = replace(settings.parameters, now=now, profiles=self._profiles)
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, parameters)
         seen = self._memory.observe(snapshot, now, self._ledger.changes)
         targets = damp(wanted, snapshot.jobs, seen)
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)
         self._propose(targets, now)
+        self._estimates.propose(snapshot, self._job, now)
+        for job_id in self._estimates.proposals:
+            self._writers[job_id.kind].wake(job_id.key)
         self._report_refusals(targets)
         if self._meter is not None:
             self._measure(self._meter, snapshot, targets)
@@ -222,7 +230,7 @@ class Autoscaler:
                 del self._proposals[JobId(*key, kind)]
                 proposal = None
                 self.wake()
-            return SizeChange(job, proposal)
+            return SizeChange(job, proposal, self._estimates.take(JobId(*key, kind), job))
 
         return take
 
@@ -341,8 +349,17 @@ class Autoscaler:
             self._queue_rules[key] = rules
         ledger.changes += 1
 
+    def _priority_of(self, name: str) -> int:
+        found = self._informers.priorities.get(Key("", name)) if name else None
+        return 0 if found is None else found.value
+
     def _on_ai_training_job(self, key: Key) -> None:
         self._on_job(JobId(*key))
+        job = self._informers.jobs.get(key)
+        self._estimates.note_run(job)
+        if job is not None and (shared := shared_report(job)) is not None:
+            program, evidence = shared
+            self._profiles.of(program).learn(evidence)
 
     def _on_training_job(self, key: Key) -> None:
         self._on_job(JobId(*key, JobKind.TRAINING_JOB))

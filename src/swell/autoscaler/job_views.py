@@ -6,19 +6,26 @@ A job whose template is malformed cannot be read and has no view: the operator r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zlib import crc32
 
 import msgspec
 
 from swell.api import aitrainingjob, trainingjob
-from swell.api.aitrainingjob import AITrainingJob, EdlPolicy, ReplicaSpec, RestartPolicy
-from swell.api.codec import convert
+from swell.api.aitrainingjob import (
+    API_GROUP,
+    AITrainingJob,
+    EdlPolicy,
+    ReplicaSpec,
+    RestartPolicy,
+)
+from swell.api.codec import convert, encode
 from swell.api.meta import Body, Key
 from swell.api.pod import Container, PodSpec, Toleration
 from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
 from swell.api.training import MANAGER
 from swell.api.trainingjob import ROLE_LABELS, RoleSpec, TrainingJob
-from swell.autoscaler.goodput.evidence import read_evidence
+from swell.autoscaler.goodput.evidence import SpeedEvidence, read_evidence
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.views import (
     TRAINER,
@@ -33,6 +40,9 @@ from swell.scheduler.model.elastic import JOB_LABEL, ROLE_LABEL, last_save
 from swell.scheduler.model.unsaved import moment
 
 AnyJob = AITrainingJob | TrainingJob
+# A label or annotation that names the program of a job, for what its runs have in common.
+PROFILE = f"{API_GROUP}/profile"
+_PROFILE_SIZE_MAX = 253
 
 
 def id_of(job: AnyJob) -> JobId:
@@ -75,7 +85,47 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         resizes=tuple(map(_resize, status.scale_records)),
         speed=read_evidence(status.training),
         safe_since=last_save(job) or moment(status.start_time or "") or 0.0,
+        program=program_of(job),
+        shares_profile=bool(_stated_profile(job)),
+        running_since=_seconds(status.start_running_time) if status.start_running_time else None,
+        time_limit_s=job.spec.time_limit,
     )
+
+
+def program_of(job: AITrainingJob) -> str:
+    """Returns a text that runs of one program in one namespace have in common.
+
+    It is the label or annotation `profile`, or else made of all images and command lines.
+    """
+    meta = job.metadata
+    stated = _stated_profile(job)
+    if stated:
+        return f"{meta.namespace}/{stated[:_PROFILE_SIZE_MAX]}"
+    parts = [
+        (name.lower(), [(c.get("image"), c.get("command"), c.get("args")) for c in containers])
+        for name, spec in sorted(job.spec.replica_specs.items())
+        if (containers := _containers(spec.template))
+    ]
+    return f"{meta.namespace}/{crc32(encode(parts)):08x}"
+
+
+def shared_report(job: AITrainingJob) -> tuple[str, SpeedEvidence] | None:
+    """Returns the program of a job that shares its profile, and what the job has reported."""
+    if not _stated_profile(job):
+        return None
+    evidence = read_evidence(job.status.training)
+    return None if evidence is None else (program_of(job), evidence)
+
+
+def _stated_profile(job: AITrainingJob) -> str:
+    meta = job.metadata
+    return meta.annotations.get(PROFILE) or meta.labels.get(PROFILE) or ""
+
+
+def _containers(template: Body) -> list[Body]:
+    spec = template.get("spec")
+    found = spec.get("containers") if isinstance(spec, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _view_role(

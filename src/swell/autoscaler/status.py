@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import RECORDS_MAX, AITrainingJob, ResizeAuthor, ScaleRecord
+from swell.api.aitrainingjob import (
+    RECORDS_MAX,
+    AITrainingJob,
+    ResizeAuthor,
+    ScaleRecord,
+    StartEstimate,
+)
 from swell.api.codec import to_body
 from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
@@ -19,6 +25,9 @@ from swell.api.trainingjob import TrainerScaleRecord, TrainingJob
 from swell.autoscaler.job_views import AnyJob
 from swell.autoscaler.policies.interface import RoleTarget
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
+
+# What an estimate may lack.
+_PERCENTILES = ("p10", "p50", "p90", "dependsOn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +45,27 @@ class SizeProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class EstimateProposal:
+    """A new estimate of a job's start, or none any more, and the version it was made for."""
+
+    version: str
+    estimate: StartEstimate | None
+
+
+@dataclass(frozen=True, slots=True)
 class SizeChange:
-    """A job as it is now, and the size proposed for one of its roles."""
+    """A job as it is now, the size proposed for one of its roles, and an estimate to write."""
 
     job: AnyJob
     proposal: SizeProposal | None
+    estimate: EstimateProposal | None = None
 
 
 def decide_write(change: SizeChange, _: float) -> Plan:
     """Returns the patch for a proposal, or nothing if the job has changed since."""
     job, proposal = change.job, change.proposal
+    if proposal is None and change.estimate is not None:
+        return _estimate_plan(job, change.estimate)
     if proposal is None or job.metadata.resource_version != proposal.version:
         return Plan()
     resource: Resource[object] = AI_TRAINING_JOBS
@@ -67,6 +87,16 @@ def decide_write(change: SizeChange, _: float) -> Plan:
         ),
         reasons=(message,),
     )
+
+
+def _estimate_plan(job: AnyJob, proposal: EstimateProposal) -> Plan:
+    if job.metadata.resource_version != proposal.version:
+        return Plan()
+    found = proposal.estimate
+    # A merge patch: percentiles that are not known any more are taken out by name.
+    body = None if found is None else {**dict.fromkeys(_PERCENTILES), **to_body(found)}
+    status: Body = {"startEstimate": body}
+    return Plan((PatchStatus(AI_TRAINING_JOBS, job.metadata.key, proposal.version, status),))
 
 
 def refusal_event(job: AnyJob, role: str, target: RoleTarget) -> EmitEvent:

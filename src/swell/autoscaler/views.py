@@ -109,6 +109,10 @@ class AutoscalerJob:
     resizes: tuple[Resize, ...]
     speed: SpeedEvidence | None = None  # what its program has reported of itself
     safe_since: float = 0.0  # its last save, else its start: work since then is lost with pods
+    program: str = ""  # equal for runs of the same program in one namespace
+    shares_profile: bool = False  # it names its program itself, to share what is measured
+    running_since: float | None = None
+    time_limit_s: float | None = None  # from then on
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

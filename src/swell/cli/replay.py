@@ -123,8 +123,6 @@ class _Rules:
             known = ", ".join(LIVE_POLICIES)
             hint = f"give --policy-only, or one of: {known}"
             raise CommandError(f"no live program has the policy {policy!r}", hint, USAGE)
-        if not self.policy_only and self.tier == ReplayTier.SHARED:
-            raise CommandError("--tier shared is for --policy-only alone", exit_code=USAGE)
         if not self.policy_only and self.first_size > 1:
             raise CommandError("--first-size above 1 is for --policy-only alone", exit_code=USAGE)
 

@@ -10,6 +10,7 @@
 - `placing`: where replicas go when sizes are applied at once.
 - `engine`: the rounds of a replay.
 - `figures`: completion, queueing, use and fairness.
+- `calibration`: how good estimates of starts are.
 - `live`: the same with the real operator, scheduler and autoscaler.
 - `picture`: sizes over time, and an HTML page.
 """

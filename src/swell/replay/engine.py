@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import process_time
 
@@ -15,6 +15,9 @@ from swell.replay.traces import TraceError, TraceJob
 
 # A replay that takes longer in virtual time has a job that never ends.
 _VIRTUAL_S_MAX = 400 * 86400.0
+
+
+Observer = Callable[[Sequence[JobRun], Sequence[JobRun], float], None]
 
 
 @dataclass(slots=True)
@@ -50,9 +53,16 @@ def new_runs(
 
 
 def replay(
-    runs: Sequence[JobRun], cluster: ReplayCluster, policy: str, period_s: float
+    runs: Sequence[JobRun],
+    cluster: ReplayCluster,
+    policy: str,
+    period_s: float,
+    observe: Observer | None = None,
 ) -> ReplayLog:
-    """Runs all jobs to their ends, with sizes by a policy every period."""
+    """Runs all jobs to their ends, with sizes by a policy every period.
+
+    `observe` is called after each round with all jobs, those that run or wait, and the time.
+    """
     log = ReplayLog(list(runs), cluster.capacity)
     coming = list(runs)[::-1]
     active: list[JobRun] = []
@@ -81,6 +91,8 @@ def replay(
                 active, nodes, place(nodes, sizes, cluster.n_nodes, cluster.per_node), now
             )
             log.rounds.append((now, {job.name: job.size for job in active}))
+            if observe is not None:
+                observe(runs, active, now)
     return log
 
 

@@ -104,6 +104,14 @@ class JobRun:
         sizes = sorted({1, self.size_max})
         return {str(size): 1.0 / max(self.ideal_s(size), 1e-9) for size in sizes}
 
+    def left_s(self) -> float | None:
+        """Returns the time left by the job's own report, or None before its first step."""
+        rate = self.rates.get(self.size)
+        if rate is None:
+            return None
+        left = self.program.total_progress - self.progress
+        return left * self.program.batches.first / rate
+
     def model(self) -> StepModel | None:
         """Returns the job's model of its own speed, or None before its first step."""
         if self._model is None and self.samples:

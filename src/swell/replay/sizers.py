@@ -128,7 +128,8 @@ def shortest_first(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -
 def _rigid(jobs: Sequence[JobRun], cluster: ReplayCluster) -> dict[str, int]:
     left = cluster.capacity
     sizes = {}
-    for job in jobs:
+    # A job that runs is not stopped for others; the sort is stable.
+    for job in sorted(jobs, key=lambda job: not job.size):
         size = min(job.requested, cluster.capacity)
         sizes[job.name] = size if size <= left else 0
         left -= sizes[job.name]

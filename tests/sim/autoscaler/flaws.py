@@ -168,8 +168,26 @@ def raises_at_once(autoscaler: Autoscaler) -> None:
     autoscaler._propose = propose_early  # type: ignore[method-assign]
 
 
+def oscillates(autoscaler: Autoscaler) -> None:
+    """Takes one replica back from every role that has the size that is worth most."""
+    propose = autoscaler._propose
+
+    def propose_back(targets: RoleTargets, now: float) -> None:
+        less = {
+            i: replace(t, target=t.current - 1) if not t.delta and t.current > 1 else t
+            for i, t in targets.items()
+        }
+        propose(less, now)
+
+    autoscaler._propose = propose_back  # type: ignore[method-assign]
+
+
 PLANTED_BY_GOODPUT: Mapping[str, Flaw] = MappingProxyType(
-    {"autoscaler raises at once": raises_at_once}
+    {
+        "autoscaler raises at once": raises_at_once,
+        "goodput raises above the allowance of queues": ignores_ancestors,
+        "goodput oscillates between two sizes": oscillates,
+    }
 )
 PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(
     {"autoscaler forgets the missing": forgets_the_missing}

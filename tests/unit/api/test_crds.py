@@ -89,7 +89,7 @@ def test_columns_are_the_ones_people_know() -> None:
         "PHASE", "READY", "RESTARTS", "QUEUE", "AGE", "REASON",
     ]  # fmt: skip
     assert [column["name"] for column in columns if column.get("priority") == 1] == [
-        "MESSAGE", "PROGRESS", "RATE", "ETA",
+        "MESSAGE", "PROGRESS", "RATE", "ETA", "STARTS-AFTER", "STARTS-BY",
     ]  # fmt: skip
 
 

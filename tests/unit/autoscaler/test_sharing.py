@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.codec import convert, to_body
 from swell.api.report import TrainingReport
 from swell.api.training import TrainingStatus
 from swell.autoscaler.goodput.batches import BatchRange
@@ -11,6 +13,7 @@ from swell.autoscaler.goodput.evidence import SpeedEvidence, read_evidence
 from swell.autoscaler.goodput.sharing import SharedProfile, SharedProfiles
 from swell.autoscaler.goodput.stepmodel import SpeedSample
 from swell.autoscaler.goodput.tables import size_limit, speed_table
+from swell.autoscaler.job_views import PROFILE, program_of, shared_report
 from swell.operator.framework.reports import ReceivedReport, training_status
 
 BATCHES = BatchRange(128, 4096, 32, 256)
@@ -128,3 +131,34 @@ def test_profiles_are_bounded() -> None:
 
     assert len(profile.samples) <= 64
     assert (1, 499, 8) in profile.samples
+
+
+def a_reporting_job(name: str, namespace: str = "team", profile: str = "resnet") -> AITrainingJob:
+    annotations = {PROFILE: profile} if profile else {}
+    body = {
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        "status": {"training": to_body(reported())},
+    }
+    return convert(body, AITrainingJob)
+
+
+def test_jobs_share_a_profile_only_by_name_and_within_their_namespace() -> None:
+    """What one job reports changes nothing for jobs that have not asked for it."""
+    named, other = (shared_report(a_reporting_job("a", namespace)) for namespace in ("x", "y"))
+
+    assert shared_report(a_reporting_job("a", profile="")) is None
+    assert named is not None
+    assert other is not None
+    assert named[0] != other[0]
+    assert named[1].largest == 4
+
+
+def test_profile_of_unnamed_jobs_is_that_of_their_images_and_commands() -> None:
+    def program(**container: object) -> str:
+        roles = {"trainer": {"template": {"spec": {"containers": [container]}}}}
+        body = {"metadata": {"name": "a", "namespace": "n"}, "spec": {"replicaSpecs": roles}}
+        return program_of(convert(body, AITrainingJob))
+
+    assert program(image="a", command=["x"]) == program(image="a", command=["x"], name="other")
+    assert program(image="a", command=["x"]) != program(image="a", command=["y"])
+    assert program() == program(image=None)

@@ -403,6 +403,16 @@ def job_status() -> Schema:
             "retryGangs": _COUNT,
             "avoidNodes": listing(_AVOIDED_NODE, size_max=RECORDS_MAX),
             "training": training_status(),
+            "startEstimate": table(
+                {
+                    "estimatedAt": moment(),
+                    "p10": moment("One in ten such jobs starts earlier."),
+                    "p50": moment("Half of such jobs start earlier."),
+                    "p90": moment("Nine in ten such jobs start earlier."),
+                    "dependsOn": text("A running job of unknown end.", size_max=512),
+                },
+                description="When the job will start, while it waits; unknown where it is missing.",
+            ),
             "startTime": moment(),
             "startRunningTime": moment(),
             "endTime": moment(),

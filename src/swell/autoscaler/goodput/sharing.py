@@ -31,6 +31,7 @@ class SharedProfile:
     rates: dict[int, float] = field(default_factory=dict)
     noise: dict[int, float] = field(default_factory=dict)
     total: float | None = None
+    last: SpeedEvidence | None = None  # of whichever run reported last
     model: StepModel | None = None
 
     def learn(self, evidence: SpeedEvidence) -> None:
@@ -47,6 +48,7 @@ class SharedProfile:
             del self.samples[next(iter(self.samples))]
         for size, rate in evidence.rates[-_SAMPLES_MAX:]:
             self.rates[size] = rate
+        self.last = evidence
         if evidence.total is not None:
             self.total = evidence.total
         if evidence.noise:
@@ -63,9 +65,13 @@ class SharedProfile:
         if self.model is None and self.samples:
             self.model = fit(tuple(self.samples.values()))
         total = self.total if base.total is None and own is None else base.total
+        last = self.last or base
         return replace(
             base,
             total=total,
+            batches=base.batches or last.batches,
+            global_batch=base.global_batch or last.global_batch,
+            pause_s=last.pause_s if base.pause_s is None else base.pause_s,
             rates=tuple(sorted({**self.rates, **dict(base.rates)}.items())),
             noise=base.noise or self._noise_at(base.done, total),
             samples=(),
@@ -85,6 +91,10 @@ class SharedProfiles:
 
     def __init__(self) -> None:
         self._profiles: dict[Hashable, SharedProfile] = {}
+
+    def known(self, program: Hashable) -> SharedProfile | None:
+        """Returns the profile of a program that has reported, without changing anything."""
+        return self._profiles.get(program)
 
     def of(self, program: Hashable) -> SharedProfile:
         """Returns the profile of a program, which may be empty."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from swell.api.times import parse_time
 from swell.autoscaler.cluster_resource import ClusterResource
+from swell.autoscaler.goodput.evidence import SpeedEvidence
 from swell.autoscaler.goodput.sizing import SizingProblem, candidate_sizes, choose_sizes
 from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
 from swell.autoscaler.job_state import JobState, RoleState
@@ -164,7 +165,7 @@ def _sized_roles(
             continue
         id_ = RoleId(job.view.id, role.name)
         # A report speaks of the job's one elastic role; of several it is not known which.
-        evidence = job.view.speed if len(considered) == 1 else None
+        evidence = _evidence(job, parameters) if len(considered) == 1 else None
         per_node = max(pools.per_node(role.needs, pool), 1)
         most = max(min(size_limit(evidence, role.maximum), capped.get(id_, role.maximum)), 1)
         current = 0 if job.is_pending else role.target
@@ -174,6 +175,15 @@ def _sized_roles(
         table = speed_table(evidence, sizes, per_node, _attained_s(job, role.target, parameters))
         found.append(_Sized(id_, job, state, pool, units, sizes, table))
     return found
+
+
+def _evidence(job: JobState, parameters: Parameters) -> SpeedEvidence | None:
+    """Returns what is known of a job's speed: its own reports, and those of its program's runs."""
+    view = job.view
+    if not view.shares_profile or parameters.profiles is None:
+        return view.speed
+    profile = parameters.profiles.known(view.program)
+    return view.speed if profile is None else profile.evidence(view.speed, SpeedEvidence())
 
 
 def _choose(

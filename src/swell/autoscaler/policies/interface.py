@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from swell.autoscaler.cluster_resource import ClusterResource
+from swell.autoscaler.goodput.sharing import SharedProfiles
 from swell.autoscaler.job_state import JobState
 from swell.autoscaler.views import JobId
 
@@ -90,12 +91,14 @@ class Parameters:
     """The parameters of policies. `max_load` is the share of cpu and memory that may be used.
 
     `now` is the time of the decision, or None where there is none. A job that has waited for longer
-    than `starve_after_s` goes before all others.
+    than `starve_after_s` goes before all others. `profiles` has what programs have measured in
+    earlier runs; it counts for jobs that name their program.
     """
 
     max_load: Fraction = field(default_factory=lambda: parse_max_load(MAX_LOAD))
     now: float | None = None
     starve_after_s: float = 1800.0
+    profiles: SharedProfiles | None = None
 
 
 RoleTargets = Mapping[RoleId, RoleTarget]

@@ -82,6 +82,7 @@ class ExplainReport:
             "summary": self.summary,
             **facts,
             "sizes": msgspec.to_builtins(self.target.sizes),
+            "startEstimate": msgspec.to_builtins(self.target.start),
             "podTroubles": list(self.pod_problems),
             "schedulerSaid": reported,
             "notes": list(self.notes),

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    AITrainingJob,
+    EdlPolicy,
+    ReplicaSpec,
+    StartEstimate,
+)
 from swell.api.kinds import AI_TRAINING_JOBS, NATIVE_GROUPS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.native_groups import NativeGroup
@@ -17,6 +23,7 @@ from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
 from swell.api.trainingjob import TrainingJob
 from swell.cli.command_line import CommandError
+from swell.cli.starts import estimate_of
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import NotFoundError
@@ -78,6 +85,7 @@ class ExplainTarget:
     is_final: bool = False
     since: str | None = None  # when it was created, or when it ended if it has
     sizes: tuple[RoleSize, ...] = ()
+    start: StartEstimate | None = None  # of a job that waits
 
 
 def parse_target_name(arguments: Sequence[str]) -> TargetName:
@@ -172,8 +180,8 @@ def _of_job(job: AITrainingJob) -> ExplainTarget:
         for name, spec in sorted(job.spec.replica_specs.items())
         if spec.is_elastic
     )
-    phase = status.phase.value
-    return ExplainTarget(job.kind, key, key, phase, status.message, is_final, since, sizes)
+    phase, start = status.phase.value, estimate_of(job)
+    return ExplainTarget(job.kind, key, key, phase, status.message, is_final, since, sizes, start)
 
 
 def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:

@@ -8,6 +8,7 @@ from swell.api.times import parse_time
 from swell.cli.explain.report import ExplainReport
 from swell.cli.explain.target import RoleSize
 from swell.cli.output import aligned
+from swell.cli.starts import sentence
 from swell.scheduler.explain.explanation import (
     DomainFacts,
     Explanation,
@@ -27,6 +28,8 @@ def render(report: ExplainReport, now: float) -> str:
     """Return the paragraphs of a report; `now` is for the age of what the scheduler reported."""
     found = report.explanation
     parts = [report.summary]
+    if report.target.start is not None:
+        parts.append(_line("Starts", sentence(report.target.start, now)))
     if found is not None:
         parts.append("\n".join([*_facts(found), *map(_size, report.target.sizes)]))
         parts += _sections(found)

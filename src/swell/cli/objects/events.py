@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from swell.api.kinds import EVENTS
 from swell.api.meta import Body
 from swell.api.times import parse_time
-from swell.cli.output import aligned, indented
+from swell.cli.output import aligned, duration, indented
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.cluster import Selection
@@ -48,7 +48,7 @@ def events_table(
         lead = [f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"]
         source = event.get("source", {}).get("component") or event.get("reportingComponent", "")
         times = (event.get("series") or {}).get("count") or event.get("count") or 1
-        age = _age(now - parse_time(last_seen(event))) + (f" (x{times})" if times > 1 else "")
+        age = duration(now - parse_time(last_seen(event))) + (f" (x{times})" if times > 1 else "")
         # A message with several lines would break the table's own.
         message = " ".join(str(event.get("message", "")).split())
         whose = lead if with_object else []
@@ -72,12 +72,3 @@ def last_seen(event: Body) -> str:
         if text:
             return str(text)
     return str(event["metadata"]["creationTimestamp"])
-
-
-def _age(seconds: float) -> str:
-    whole = max(int(seconds), 0)
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        # From two of a unit on: 90s says more than 1m.
-        if whole >= 2 * size:
-            return f"{whole // size}{unit}"
-    return f"{whole}s"

@@ -32,6 +32,7 @@ from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, to_json
+from swell.cli.starts import START_HEADING, cells, estimate_of
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
@@ -68,7 +69,7 @@ def top(
     with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
         if output is not None:
-            names = ("domains",) if topology else ("sizes", "load", "reports")
+            names = ("domains",) if topology else ("sizes", "load", "reports", "starts")
             tables = [_domains(connection, config)] if topology else _tables(connection, scope)
             bodies = {name: _as_objects(rows) for name, rows in zip(names, tables, strict=True)}
             sys.stdout.write(to_json(bodies))
@@ -111,13 +112,16 @@ def _domains(connection: ClusterConnection, config: str) -> list[Row]:
 
 
 def _screen(connection: ClusterConnection, scope: str) -> str:
-    sizes, load, reports = _tables(connection, scope)
-    tables = [sizes, reports, load] if reports else [sizes, load]
+    sizes, load, reports, starts = _tables(connection, scope)
+    tables = [table for table in (sizes, starts, reports, load) if table]
     return "\n\n".join(map(aligned, tables)) + "\n"
 
 
-def _tables(connection: ClusterConnection, scope: str) -> tuple[list[Row], list[Row], list[Row]]:
-    """Return the sizes of jobs, the load of the cluster, and what programs report, if any does."""
+def _tables(connection: ClusterConnection, scope: str) -> list[list[Row]]:
+    """Return sizes of jobs, the load, what programs report, and when waiting jobs start.
+
+    The last two are empty where there is nothing to tell.
+    """
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
     try:
@@ -128,7 +132,7 @@ def _tables(connection: ClusterConnection, scope: str) -> tuple[list[Row], list[
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
     sizes = [*size_rows(jobs, pods), *trainer_rows(older, pods)]
-    return sizes, load_rows(nodes, pods), report_rows(jobs)
+    return [sizes, load_rows(nodes, pods), report_rows(jobs), start_rows(jobs, time.time())]
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
@@ -166,6 +170,16 @@ def report_rows(jobs: Iterable[AITrainingJob]) -> list[Row]:
         if (held := job.status.training) is not None
     ]
     return [["JOB", "STATE", "PROGRESS", "STEP", "RATE", "PAUSE", "ETA"], *rows] if rows else []
+
+
+def start_rows(jobs: Iterable[AITrainingJob], now: float) -> list[Row]:
+    """Return a row for each waiting job with an estimate of its start; none without any."""
+    rows = [
+        [job.metadata.name, *cells(estimate, now)]
+        for job in sorted(jobs, key=lambda job: job.metadata.key)
+        if (estimate := estimate_of(job)) is not None
+    ]
+    return [[*START_HEADING], *rows] if rows else []
 
 
 def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:

@@ -13,6 +13,7 @@ from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.plan.job import drain, job
 from swell.cli.plan.tables import PlanFormat
+from swell.cli.plan.waiting import queue
 
 app = typer.Typer(help="Decide without a cluster: what would happen.", no_args_is_help=True)
 _DEFAULTS = AutoscalerSettings()
@@ -29,6 +30,7 @@ def plan() -> None:
 
 app.command()(job)
 app.command()(drain)
+app.command()(queue)
 
 
 @app.command()

@@ -64,7 +64,7 @@ def job(
 
     rules = OutlookRules(read_config(config), known_policy(policy), Parameters())
     planned = _read_job(manifest)
-    objects = _read(files, cluster)
+    objects = read_world(files, cluster)
     asked = Variant(priority, queue, replicas, node_pool, without, drain)
     found = [what_if(objects, planned, one, rules) for one in variants_of(asked)]
     if output is PlanFormat.JSON:
@@ -89,7 +89,7 @@ def drain(
     from swell.cli.plan.variants import ENDED, drained, group_of
     from swell.scheduler.plan import plan_schedule
 
-    objects = _read(files, cluster)
+    objects = read_world(files, cluster)
     settings = read_config(config)
     plan = plan_schedule(drained(objects, node), settings)
     places = {task.key: there for task, there in {**plan.pipelined, **plan.binds}.items()}
@@ -118,7 +118,7 @@ def _read_job(manifest: str) -> AITrainingJob:
     return jobs[0]
 
 
-def _read(files: list[str] | None, cluster: ClusterOptions) -> SchedulerObjects:
+def read_world(files: list[str] | None, cluster: ClusterOptions) -> SchedulerObjects:
     """Returns all that decisions depend on, from files or from the cluster. Nothing is written."""
     from swell.api.meta import Key
     from swell.cli.connection import connected

@@ -172,7 +172,13 @@ def _creates(plan: Plan) -> Iterator[CreateObject]:
 
 
 def _sizes(world: SchedulerObjects, rules: OutlookRules) -> AutoscalerPlan:
-    objects = AutoscalerObjects(
+    objects = sizing_objects(world)
+    return plan_autoscale(objects, rules.parameters, rules.policy, scheduler=rules.config)
+
+
+def sizing_objects(world: SchedulerObjects) -> AutoscalerObjects:
+    """Returns the part of a cluster that the autoscaler decides by."""
+    return AutoscalerObjects(
         nodes=world.nodes,
         pods=world.pods,
         groups=world.groups,
@@ -181,7 +187,6 @@ def _sizes(world: SchedulerObjects, rules: OutlookRules) -> AutoscalerPlan:
         namespaces=world.namespaces,
         training_jobs=world.training_jobs,
     )
-    return plan_autoscale(objects, rules.parameters, rules.policy, scheduler=rules.config)
 
 
 def _running(world: SchedulerObjects, job: AITrainingJob, plan: SchedulingPlan) -> SchedulerObjects:

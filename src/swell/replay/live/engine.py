@@ -119,7 +119,13 @@ class _LiveReplay:
         user = server.connect(USER)
         for index, job in enumerate(self._log.jobs):
             await clock.sleep(max(job.submitted_s - clock.monotonic(), 0.0))
-            body = job_body(index, job, self._cluster.capacity, is_elastic=is_elastic)
+            body = job_body(
+                index,
+                job,
+                self._cluster.capacity,
+                is_elastic=is_elastic,
+                shares=self._cluster.tier == "shared",
+            )
             self._spawn(programs[job_name(index)].live())
             await user.create(AI_TRAINING_JOBS, body)
 

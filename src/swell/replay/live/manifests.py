@@ -6,6 +6,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.times import format_time
+from swell.autoscaler.job_views import PROFILE
 from swell.operator.framework.training import TRAINING
 from swell.replay.physics import JobRun
 from swell.scheduler.model.elastic import JOB_LABEL
@@ -29,7 +30,9 @@ def address_of(name: str) -> str:
     return f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}"
 
 
-def job_body(index: int, job: JobRun, capacity: int, *, is_elastic: bool) -> Body:
+def job_body(
+    index: int, job: JobRun, capacity: int, *, is_elastic: bool, shares: bool = False
+) -> Body:
     """Returns the object of a job. A rigid one has the size that it requested."""
     rigid = min(job.requested, capacity)
     least = job.minimum if is_elastic else rigid
@@ -53,7 +56,7 @@ def job_body(index: int, job: JobRun, capacity: int, *, is_elastic: bool) -> Bod
         "metadata": {
             "name": job_name(index),
             "namespace": NAMESPACE,
-            "annotations": {TRAINING: "true"},
+            "annotations": {TRAINING: "true", **({PROFILE: job.program.name} if shares else {})},
         },
         "spec": {
             "replicaSpecs": {
