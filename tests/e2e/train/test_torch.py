@@ -177,3 +177,15 @@ def test_under_torchrun_and_alone_it_runs_unchanged(tmp_path: Path) -> None:
 
     assert alone.stdout.startswith(b"loss ")
     assert several.stdout.count(b"loss ") == 2
+
+
+def test_optimizers_update_shards_as_they_update_whole_parameters() -> None:
+    """Those that work element by element see plain tensors, and end with the same weights."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    program = [str(PYTHON), "-m", "tests.e2e.train.local_updates_program"]
+    output = subprocess.run(program, cwd=ROOT, env=env, check=True, capture_output=True, text=True)
+    lines = [line.split() for line in output.stdout.splitlines()]
+
+    assert [name for name, _, is_equal in lines if is_equal != "True"] == []
+    assert [name for name, sees, _ in lines if sees == "whole"] == ["Own"]
+    assert len(lines) == 12

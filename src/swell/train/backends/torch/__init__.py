@@ -5,6 +5,7 @@
 - `gloo_sockets`: ends gloo's collectives by shutting its connections down below it.
 - `modules`: replicated modules in DDP or a wrapper of the user's own.
 - `sharded`: modules that FSDP2 shards anew for every group, with copies at neighbours.
+- `local_updates`: updates of sharded parameters, done on the shards themselves.
 - `weighting`: gradients weighted by samples, measured, and the learning rate's factor.
 - `tensors`: tensors as bytes in host memory.
 """

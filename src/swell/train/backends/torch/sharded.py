@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from swell.train.backends.torch.local_updates import LocalUpdates, local_part, whole_tensor
 from swell.train.backends.torch.process_group import TorchCollectives
 from swell.train.backends.torch.tensors import TorchKind
 from swell.train.backends.torch.weighting import GradientHook, RateFactor, weighted_outputs
@@ -70,6 +71,7 @@ class ShardedLearner:
         self._n_copies, self._every = redundancy
         self.measures: Measures | None = None
         self.hook, self.rate = GradientHook(), RateFactor(optimizer)
+        self._updates = LocalUpdates(optimizer)
         self.read_checkpoint: Callable[[], tuple[int, Any] | None] = lambda: None
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         self._groups = [[names[id(p)] for p in group["params"]] for group in optimizer.param_groups]
@@ -141,7 +143,7 @@ class ShardedLearner:
         layout, local = [], []
         for entry, tensor in self._tensors():
             layout.append(entry)
-            local.append(KIND.to_bytes(_local(tensor)).copy())
+            local.append(KIND.to_bytes(local_part(tensor)).copy())
         return ShardCopy(self._size, layout, self._common(), {self._rank: local})
 
     def _common(self) -> PackedState:
@@ -231,7 +233,7 @@ class ShardedLearner:
         shape = (last - first, *entry.spec.shape[1:]) if entry.spec.shape else ()
         spec = msgspec.structs.replace(entry.spec, shape=shape)
         values = KIND.from_bytes(spec, piece)
-        local = _local(target)
+        local = local_part(target)
         if not shape:
             local.copy_(values)
         else:
@@ -245,7 +247,8 @@ class ShardedLearner:
         for unit in units:
             fully_shard(unit, mesh=mesh, **self._wrap.options)
         fully_shard(module, mesh=mesh, **self._wrap.options)
-        module.to_empty(device=self._collectives.device)
+        # As `to_empty` does, which asks DTensor how an empty tensor is sharded.
+        module._apply(self._materialise)  # noqa: SLF001
         for name, buffer in module.named_buffers():
             buffer.copy_(tree["buffers"][name])
         self.module = module
@@ -260,10 +263,14 @@ class ShardedLearner:
                 parameter = parameters[entry.name]
                 dtype = getattr(torch, entry.spec.dtype)
                 self._optimizer.state[parameter][entry.key] = (
-                    torch.zeros_like(parameter, dtype=dtype)
+                    _zeros_like(parameter, dtype)
                     if entry.is_sharded
                     else torch.zeros(entry.spec.shape, dtype=dtype)
                 )
+
+    def _materialise(self, tensor: torch.Tensor) -> torch.Tensor:
+        empty = torch.empty_like(local_part(tensor), device=self._collectives.device)
+        return whole_tensor(empty, tensor) if isinstance(tensor, DTensor) else empty
 
     def _is_unit(self, module: torch.nn.Module, part: torch.nn.Module) -> bool:
         if self._wrap.units:
@@ -307,6 +314,7 @@ class ShardedLearner:
 
     def undo_step(self) -> None:
         """Drop gradients; the state itself goes back to a copy in the next group."""
+        self._updates.end()
         self._optimizer.zero_grad(set_to_none=True)
         if self._random_state is not None:
             torch.set_rng_state(self._random_state)
@@ -318,13 +326,15 @@ class ShardedLearner:
     def check_step(self) -> None:
         """Do nothing: the optimizer has asked."""
 
-    def _before_update(self, *_: object) -> None:
+    def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         if self._collectives.is_cuda:
             torch.cuda.current_stream().synchronize()
         self._collectives.check()
         self.rate.apply()
+        self._updates.begin(args, kwargs)
 
     def _after_update(self, *_: object) -> None:
+        self._updates.end()
         self.rate.take_back()
         self.has_updated = True
 
@@ -374,8 +384,9 @@ def _entry(
     return ShardEntry(name, key, KIND.spec(tensor), tensor.element_size(), is_sharded), tensor
 
 
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+def _zeros_like(parameter: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    zeros = torch.zeros_like(local_part(parameter), dtype=dtype)
+    return whole_tensor(zeros, parameter) if isinstance(parameter, DTensor) else zeros
 
 
 def _split(flat: torch.Tensor, layout: list[ShardEntry], shard: int, n_shards: int) -> list[Bytes]:
