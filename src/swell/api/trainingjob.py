@@ -13,6 +13,7 @@ import msgspec
 from swell.api.defaults import MAX_INSTANCE, MIN_INSTANCE
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.pod import ResourceRequirements
+from swell.api.training import TrainingStatus
 
 API_GROUP = "paddlepaddle.org"
 # Volcano's annotation by which a job of any kind names its queue.
@@ -198,6 +199,7 @@ class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
     released: bool = False
     observed_generation: int = msgspec.field(default=0, name="observedGeneration")
     conditions: tuple[Condition, ...] = ()
+    training: TrainingStatus | None = None
 
 
 class TrainingJob(ApiStruct, frozen=True):

@@ -17,7 +17,7 @@ from swell.api.kinds import CONFIG_MAPS, PODS
 from swell.api.meta import Body, Key
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
-from swell.operator.framework.training import RELEASE
+from swell.operator.framework.training import RELEASE, TRAINING
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import merge_patch
 from tests.e2e.up.machine import Machine, until
@@ -199,7 +199,9 @@ def test_report_of_the_leader_is_shown(fit: Machine) -> None:
 
     assert {"PROGRESS", "RATE", "ETA"} <= set(wide.split())
     assert "100" in wide.split()
-    assert "lastPauseSeconds" in fit.swell("describe", "aitj", "fit").stdout
+    assert {"Training:", "PAUSE", "0.25"} <= set(
+        fit.swell("describe", "aitj", "fit").stdout.split()
+    )
     assert "PAUSE" in fit.swell("top").stdout
 
 
@@ -228,3 +230,42 @@ def test_report_of_a_real_group_is_heard(running: Machine) -> None:
     until(lambda: running.job("grouped").get("status", {}).get("training", {}).get("size") == 2)
 
     assert running.job("grouped")["status"]["training"]["step"] > 0
+
+
+def test_trainers_of_a_trainingjob_train_together(running: Machine) -> None:
+    """They meet by the same bus, outlive a deleted pod, and their report is shown."""
+    script = running.folder / "trainers.py"
+    script.write_text(GROUPED)
+    trainer = {
+        "entrypoint": f"{sys.executable} {script}",
+        "min-instance": 1,
+        "max-instance": 3,
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+    }
+    body: Body = {
+        "apiVersion": "paddlepaddle.org/v1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "trainers", "annotations": {TRAINING: "true"}},
+        "spec": {"image": "local", "is_nccl": True, "fault_tolerant": True, "trainer": trainer},
+    }
+    path = running.folder / "trainers.json"
+    path.write_text(json.dumps(body))
+    running.swell("apply", "-f", str(path))
+
+    def trained() -> Body:
+        text = running.swell("get", "tj", "trainers", "-o", "json").stdout
+        found: Body = json.loads(text).get("status", {}).get("training", {})
+        return found
+
+    running.swell("scale", "tj/trainers", "trainer=3")
+    until(lambda: trained().get("size") == 3)
+    before = trained()["generation"]
+    pods = json.loads(running.swell("get", "pods", "-o", "json").stdout)["items"]
+    names = [pod["metadata"]["name"] for pod in pods]
+    running.swell("delete", "pod", next(n for n in sorted(names) if n.startswith("trainers-")))
+    until(lambda: trained()["generation"] > before and trained()["size"] == 3)
+
+    assert "Training:" in running.swell("describe", "tj", "trainers").stdout
+    assert "TrainingJob/trainers" in running.swell("top").stdout
+    assert "RATE" in running.swell("get", "tj", "trainers", "-o", "wide").stdout.split()
+    running.swell("delete", "tj", "trainers")

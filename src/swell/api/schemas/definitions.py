@@ -98,6 +98,7 @@ DEFINITIONS = (
             PrinterColumn("TRAINERS", ".status.trainer_target", "integer"),
             _AGE,
             PrinterColumn("REASON", ".status.reason", is_wide=True),
+            *_TRAINING,
         ),
     ),
     Definition(

@@ -34,7 +34,7 @@ from swell.api.schemas.shared import (
     metadata_schema,
     or_empty,
 )
-from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS
+from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, training_status
 from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
 
 # The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
@@ -151,6 +151,7 @@ def status() -> Schema:
             "released": boolean("Whether the pods of a finished job were given back."),
             "observedGeneration": count,
             "conditions": CONDITIONS,
+            "training": training_status(),
         },
         is_atomic=True,
     )

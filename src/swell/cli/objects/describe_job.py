@@ -10,7 +10,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.cli.job_kinds import JOB_KINDS, FoundJob
 from swell.cli.jobs.job_pods import pod_selector, replica_of
-from swell.cli.objects.top import size_rows, trainer_rows
+from swell.cli.objects.top import report_rows, size_rows, trainer_rows
 from swell.cli.output import aligned, indented
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
@@ -31,13 +31,17 @@ def job_standing(body: Body, client: OneShot) -> str:
     names = {pod["metadata"]["name"] for pod in own}
     listed = client.send(calls.list_page(PODS, selection)).items
     pods = [pod for pod in listed if pod.metadata.name in names]
-    rows = (
-        size_rows([job.as_ai_training_job()], pods)
-        if job.is_ai_training_job
-        else [SIZE_HEADING, *trainer_rows([job.as_training_job()], pods)]
-    )
+    if job.is_ai_training_job:
+        first = job.as_ai_training_job()
+        rows, reported = size_rows([first], pods), report_rows([first])
+    else:
+        older = job.as_training_job()
+        rows = [SIZE_HEADING, *trainer_rows([older], pods)]
+        reported = report_rows([older])
     parts = [_state(job)]
     parts.append(f"Sizes:\n{indented(aligned([row[1:2] + row[3:] for row in rows]))}")
+    if reported:
+        parts.append(f"Training:\n{indented(aligned([row[1:] for row in reported]))}")
     if pods:
         parts.append(f"Pods:\n{indented(aligned([POD_HEADING, *map(_pod_row, _sorted(pods))]))}")
     conditions = (body.get("status") or {}).get("conditions") or ()

@@ -132,7 +132,12 @@ def _tables(connection: ClusterConnection, scope: str) -> list[list[Row]]:
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
     sizes = [*size_rows(jobs, pods), *trainer_rows(older, pods)]
-    return [sizes, load_rows(nodes, pods), report_rows(jobs), start_rows(jobs, time.time())]
+    return [
+        sizes,
+        load_rows(nodes, pods),
+        report_rows([*jobs, *older]),
+        start_rows(jobs, time.time()),
+    ]
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
@@ -154,11 +159,11 @@ def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
     return rows
 
 
-def report_rows(jobs: Iterable[AITrainingJob]) -> list[Row]:
+def report_rows(jobs: Iterable[AITrainingJob | TrainingJob]) -> list[Row]:
     """Return a row for each job whose program reports: its progress and speed; none without any."""
     rows = [
         [
-            job.metadata.name,
+            _reported_name(job),
             held.state.value,
             held.progress or "-",
             str(held.step),
@@ -180,6 +185,11 @@ def start_rows(jobs: Iterable[AITrainingJob], now: float) -> list[Row]:
         if (estimate := estimate_of(job)) is not None
     ]
     return [[*START_HEADING], *rows] if rows else []
+
+
+def _reported_name(job: AITrainingJob | TrainingJob) -> str:
+    name = job.metadata.name
+    return name if isinstance(job, AITrainingJob) else f"TrainingJob/{name}"
 
 
 def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:

@@ -36,7 +36,7 @@ class JobMetrics:
     def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
         """Count the jobs by phase, and show their reports, each time the metrics are read."""
         watch_phases(self._jobs, Phase, lambda job: job.status.phase, jobs)
-        self._registry.register(TrainingCollector(jobs))
+        self._registry.register(TrainingCollector("swell_job", jobs))
 
     def counting(self, sink: EventSink) -> EventSink:
         return CountingSink(self.note, sink)

@@ -58,21 +58,24 @@ def watch_phases(
 
 
 class TrainingCollector:
-    """The last reports of training programs as metrics, read from the jobs at each scrape."""
+    """The last reports of training programs as metrics, read from the jobs at each scrape.
 
-    def __init__(self, jobs: Callable[[], Iterable[ReportingJob]]) -> None:
-        self._jobs = jobs
+    Each kind of job has families of its own: a family may be told only once in a scrape.
+    """
+
+    def __init__(self, prefix: str, jobs: Callable[[], Iterable[ReportingJob]]) -> None:
+        self._prefix, self._jobs = prefix, jobs
 
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily
 
         families = {
-            "rate": ("swell_job_samples_per_second", "Samples a second, as the program reports."),
-            "progress": ("swell_job_progress_ratio", "Samples used of all samples."),
-            "pause": ("swell_job_last_pause_seconds", "The last pause for a change of the group."),
+            "rate": ("samples_per_second", "Samples a second, as the program reports."),
+            "progress": ("progress_ratio", "Samples used of all samples."),
+            "pause": ("last_pause_seconds", "The last pause for a change of the group."),
         }
         made = {
-            name: GaugeMetricFamily(family, text, labels=("namespace", "job"))
+            name: GaugeMetricFamily(f"{self._prefix}_{family}", text, labels=("namespace", "job"))
             for name, (family, text) in families.items()
         }
         for job in self._jobs():

@@ -10,9 +10,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from swell.api.kinds import TRAINING_JOBS
+from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.framework.fencing import soonest
+from swell.operator.framework.reports import REPORT_PACE_S, newer_training, report_is_due
 from swell.operator.framework.status import add_finalizer
 from swell.operator.framework.waiting import disrupted_condition, explained_wait
 from swell.operator.trainingjob import departures, labels, sizes
@@ -101,7 +103,8 @@ def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) 
     begins = phase is not status.phase and status.phase is Phase.CREATING
     ending = None if begins else get_status(snapshot, status, now)
     if ending is not None:
-        return _end(snapshot, status, ending, now)
+        last = newer_training(status.training, snapshot.report)
+        return _end(snapshot, replace(status, training=last), ending, now)
     if sizes.must_scale(snapshot, status):
         status = sizes.with_record(snapshot, status, now)
     elif phase is Phase.RUNNING and sizes.holds(snapshot, status):
@@ -112,7 +115,7 @@ def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) 
 def _continue(
     snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase: Phase, now: float
 ) -> Plan:
-    status = with_eviction(snapshot, status, now)
+    status, report_at = _with_report(snapshot, with_eviction(snapshot, status, now), now)
     status = in_phase(snapshot, status, phase, _waiting_for(snapshot, status, phase), now)
     is_up = phase in {Phase.RUNNING, Phase.SCALING}
     children = create_training_job(snapshot, status, now)
@@ -125,12 +128,28 @@ def _continue(
             *(trace_labels_of_pods(snapshot) if is_up else ()),
         ),
         wake_at=soonest(
-            [wall_time_at(snapshot, status), departures.next_deadline(snapshot, now)], now
+            [
+                wall_time_at(snapshot, status),
+                departures.next_deadline(snapshot, now),
+                report_at,
+            ],
+            now,
         ),
         reasons=(phase.value,),
         # A secret that is in use must not be replaced.
         needs_consistent_read=any(isinstance(step, DeleteSecret) for step in children),
     )
+
+
+def _with_report(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> tuple[TrainingJobStatus, float | None]:
+    """The status with the newest report, at most six times a minute; else when that is due."""
+    held = status.training
+    new = newer_training(held, snapshot.report)
+    if held is None or new == held or report_is_due(held, now):
+        return replace(status, training=new), None
+    return status, parse_time(held.reported_at) + REPORT_PACE_S
 
 
 def _end(

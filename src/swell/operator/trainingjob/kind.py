@@ -13,6 +13,7 @@ import msgspec
 
 from swell.api.codec import convert, to_body
 from swell.api.core import ConfigMap, Node
+from swell.api.injection import REPORT_ANNOTATION
 from swell.api.kinds import (
     CONFIG_MAPS,
     JOBS,
@@ -43,6 +44,8 @@ from swell.operator.framework.kind import (
 )
 from swell.operator.framework.malformed import MalformedRules
 from swell.operator.framework.orphans import OrphanRules
+from swell.operator.framework.reports import ReportSource, ReportTarget
+from swell.operator.framework.training import REPORT_TOKEN, asked_port, objects
 from swell.operator.trainingjob.cleanup import delete_training_job
 from swell.operator.trainingjob.decide import after_the_end, decide
 from swell.operator.trainingjob.labels import (
@@ -54,9 +57,15 @@ from swell.operator.trainingjob.labels import (
     members_name,
     workload_name,
 )
+from swell.operator.trainingjob.membership import ROLE
 from swell.operator.trainingjob.metrics import TrainingJobMetrics
 from swell.operator.trainingjob.settings import TrainingJobSettings
-from swell.operator.trainingjob.snapshot import TrainingJobSnapshot, is_leaving
+from swell.operator.trainingjob.snapshot import (
+    TrainingJobSnapshot,
+    completion_index,
+    is_leaving,
+    is_running,
+)
 from swell.operator.trainingjob.status import fail_malformed
 from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import Malformed, Selection
@@ -116,6 +125,7 @@ def training_job_kind(
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
+        report_target=report_target,
         meter=TrainingJobMetrics,
         place_of=training_job_place,
     )
@@ -205,10 +215,38 @@ def take_snapshot(
         priority_class_found=informers.priorities.get(priority) is not None,
         gang_served=informers.groups.is_served,
         refused=inputs.refused,
+        report=inputs.report,
         stored_status=inputs.stored_status,
         is_recorded=inputs.is_recorded,
         settings=settings,
     )
+
+
+def report_target(job: TrainingJob, informers: TrainingJobInformers) -> ReportTarget | None:
+    """The trainers of a job that may be asked for its report, the lowest indexes first."""
+    meta = job.metadata
+    token = meta.annotations.get(REPORT_TOKEN)
+    if not token or job.status.phase in FINAL_PHASES or is_leaving(meta):
+        return None
+    name = Key(meta.namespace, workload_name(meta.name, Role.TRAINER))
+    trainer = owned_by(informers.batch_jobs, name, meta.uid)
+    if trainer is None:
+        return None
+    running = [
+        (index, pod)
+        for pod in informers.pods.by_index(OF_JOB_UID.name, meta.uid)
+        if is_running(pod)
+        and ROLE_LABELS[Role.TRAINER] in pod.metadata.labels
+        and (index := completion_index(pod)) is not None
+    ]
+    sources = tuple(
+        ReportSource(
+            ROLE, index, pod.status.pod_ip, pod.metadata.annotations.get(REPORT_ANNOTATION, "")
+        )
+        for index, pod in sorted(running, key=lambda one: (one[0], one[1].metadata.name))
+    )
+    containers = objects((trainer.spec.template.get("spec") or {}).get("containers"))
+    return ReportTarget(meta.uid, token, asked_port(containers), sources)
 
 
 def problems_of(job: TrainingJob) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from swell.api.trainingjob import TrainingJob
 from swell.api.trainingjob import TrainingJobPhase as Phase
-from swell.operator.framework.metrics import CountingSink, watch_phases
+from swell.operator.framework.metrics import CountingSink, TrainingCollector, watch_phases
 from swell.operator.trainingjob.status import SCALED
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
@@ -22,6 +22,7 @@ class TrainingJobMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Gauge
 
+        self._registry = registry
         self._jobs = Gauge(
             "swell_training_jobs", "TrainingJobs by phase.", ("phase",), registry=registry
         )
@@ -32,8 +33,9 @@ class TrainingJobMetrics:
         )
 
     def watch(self, jobs: Callable[[], Iterable[TrainingJob]]) -> None:
-        """Count the jobs by phase, each time the metrics are read."""
+        """Count the jobs by phase, and show their reports, each time the metrics are read."""
         watch_phases(self._jobs, Phase, lambda job: job.status.phase, jobs)
+        self._registry.register(TrainingCollector("swell_training_job", jobs))
 
     def counting(self, sink: EventSink) -> EventSink:
         return CountingSink(self.note, sink)

@@ -28,6 +28,7 @@ from swell.operator.framework.recovery import (
     read_mark,
     recovered_condition,
     sound_time,
+    sound_training,
 )
 from swell.operator.framework.status import status_change
 from swell.operator.trainingjob import labels, sizes
@@ -98,6 +99,7 @@ def _sound(status: TrainingJobStatus) -> TrainingJobStatus:
         scale_records=tuple(one for one in status.scale_records if is_time(one.time)),
         start_time=sound_time(status.start_time),
         released=is_released,
+        training=sound_training(status.training),
     )
 
 

@@ -17,6 +17,7 @@ from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FrameworkType, RoleSpec, TrainingJob
 from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.reports import ReceivedReport
 from swell.operator.trainingjob.labels import (
     COMPLETION_INDEX,
     JOB_UID,
@@ -53,6 +54,7 @@ class TrainingJobSnapshot:
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
     refused: str = ""  # the latest write the API server rejected, and why
+    report: ReceivedReport | None = None  # the newest of the trainers' program, if it reports
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None
     # Whether the record of a deleted job is kept, so that its object may go.

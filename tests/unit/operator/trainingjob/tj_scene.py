@@ -21,6 +21,7 @@ from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob, TrainingJobPhase, TrainingJobStatus
 from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.reports import ReceivedReport
 from swell.operator.trainingjob.decide import decide
 from swell.operator.trainingjob.kind import problems_of
 from swell.operator.trainingjob.labels import COMPLETION_INDEX, FINALIZER
@@ -81,6 +82,7 @@ class Scene:
     gang_served: bool = True
     priority_class_found: bool = True
     refused: str = ""
+    report: ReceivedReport | None = None
     nodes: dict[str, NodeState] = field(default_factory=dict)
     held: dict[tuple[str, str], Any] = field(default_factory=dict)
     n_made: int = 0
@@ -108,6 +110,7 @@ class Scene:
             priority_class_found=self.priority_class_found,
             gang_served=self.gang_served,
             refused=self.refused,
+            report=self.report,
             settings=self.settings,
         )
 
