@@ -36,6 +36,8 @@ SERVED: tuple[tuple[str, str, str], ...] = (
     ("", "v1", "Event"),
     ("", "v1", "Namespace"),
     ("", "v1", "Node"),
+    ("", "v1", "PersistentVolume"),
+    ("", "v1", "PersistentVolumeClaim"),
     ("", "v1", "Pod"),
     ("", "v1", "Secret"),
     ("", "v1", "Service"),
@@ -51,6 +53,7 @@ SERVED: tuple[tuple[str, str, str], ...] = (
     ("rbac.authorization.k8s.io", "v1", "Role"),
     ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
     ("scheduling.k8s.io", "v1", "PriorityClass"),
+    ("storage.k8s.io", "v1", "StorageClass"),
 )
 
 # Kinds behind feature gates, which a server serves only if it is told to.

@@ -16,7 +16,7 @@ SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 # Of each subject in every run of the tests, 500 in all, most of those that cost least. As many as
 # one likes by a variable (AUTOSCALER_SEEDS=500), or with `make sim`.
 N_SEEDS = {
-    "toy": 344,
+    "toy": 338,
     "toy pair": 30,
     "operator": 33,
     "operator history": 7,
@@ -25,6 +25,8 @@ N_SEEDS = {
     "scheduler pair": 4,
     "scheduler tree": 4,
     "scheduler domains": 4,
+    "scheduler savers": 3,
+    "scheduler storage": 3,
     "autoscaler": 8,
     "autoscaler goodput": 3,
     "autoscaler trainers": 3,

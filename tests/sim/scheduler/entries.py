@@ -8,6 +8,7 @@ from tests.sim.scheduler.flaws import (
     PLANTED_AMONG_SAVERS,
     PLANTED_IN_A_TREE,
     PLANTED_IN_DOMAINS,
+    PLANTED_IN_STORAGE,
 )
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.scenarios import CORE
@@ -15,6 +16,7 @@ from tests.sim.scheduler.subject import (
     scheduler_domains,
     scheduler_pair,
     scheduler_savers,
+    scheduler_storage,
     scheduler_subject,
     scheduler_tree,
 )
@@ -53,5 +55,12 @@ ENTRIES = (
         {name: scheduler_savers(flaw) for name, flaw in PLANTED_AMONG_SAVERS.items()},
         share=0.05,
         whose_writes=SCHEDULER,
+    ),
+    CampaignEntry(
+        scheduler_storage(),
+        {name: scheduler_storage(flaw) for name, flaw in PLANTED_IN_STORAGE.items()},
+        share=0.05,
+        whose_writes=SCHEDULER,
+        core=frozenset({"volumes"}),
     ),
 )

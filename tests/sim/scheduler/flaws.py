@@ -284,3 +284,27 @@ PLANTED: Mapping[str, Flaw] = {
 PLANTED_AMONG_SAVERS: Mapping[str, Flaw] = {
     "scheduler deletes who is asked to save": impatient,
 }
+
+
+def binds_first(scheduler: Scheduler) -> None:
+    """Pods are bound while their volumes are still being prepared."""
+    preparer: Any = scheduler.preparer
+    take = preparer.take
+
+    def take_and_bind(plan: SchedulingPlan, timeout_s: float) -> None:
+        take(plan, timeout_s)
+        scheduler.binder.bind({task: plan.binds[task] for task in plan.volumes})
+
+    preparer.take = take_and_bind
+
+
+def keeps_volumes(scheduler: Scheduler) -> None:
+    """A gang whose volumes fail keeps its room and its volumes for ever."""
+    preparer: Any = scheduler.preparer
+    preparer._forget = lambda batch: preparer._batches.pop(batch, None)
+
+
+PLANTED_IN_STORAGE: Mapping[str, Flaw] = {
+    "scheduler binds before volumes are there": binds_first,
+    "scheduler keeps the volumes of gangs that failed": keeps_volumes,
+}

@@ -6,7 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from swell.api.injection import RELEASE_ANNOTATION, SAVED_ANNOTATION
-from swell.api.kinds import HYPER_NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from swell.api.kinds import (
+    HYPER_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+)
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod, PodPhase
 from swell.api.saving import SAVE_SECONDS_ANNOTATION
@@ -19,6 +26,7 @@ from swell.sim.observation import NAMESPACE, pod_states
 from swell.sim.scenario import USER
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.jobs import RUNS
+from tests.storage_objects import a_claim, mounts
 
 KEEPER = "keeper"
 GANG = "sim/gang"  # the label of a kept pod
@@ -37,6 +45,7 @@ class Gang:
     priority: str = ""
     tier: int | None = None  # the highest that all its pods may span
     save_s: int = 0  # how long its pods may take to save; 0: they do not
+    storage: str = ""  # the class of the claim that each pod has, named like the pod
 
     def group(self) -> Body:
         topology = {"mode": "hard", "highestTierAllowed": self.tier}
@@ -68,6 +77,7 @@ class Gang:
             "spec": {
                 "schedulerName": "swell",
                 "terminationGracePeriodSeconds": 8,
+                "volumes": mounts(f"{self.name}-{index}") if self.storage else [],
                 "containers": [
                     {
                         "name": "main",
@@ -110,6 +120,10 @@ class Keeper:
     async def submit(self, gang: Gang) -> None:
         """The group and its pods, in any order."""
         self.gangs[gang.name] = gang
+        for index in range(gang.size) if gang.storage else ():
+            claim = a_claim(f"{gang.name}-{index}", gang.storage, namespace=NAMESPACE)
+            del claim["metadata"]["uid"], claim["status"]
+            await self._user.create(PERSISTENT_VOLUME_CLAIMS.untyped(), claim)
         pods_first = self._world.chance.uniform("pods first", gang.name) < 0.4
         if gang.minimum and not pods_first:
             await self._user.create(POD_GROUPS, gang.group())

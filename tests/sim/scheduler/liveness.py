@@ -161,6 +161,9 @@ class NothingAssumed:
                         yield f"{job.key} has {job.counts[status]} {status.name}"
             if binder.n_waiting or binder._sent or binder._uncertain or binder._backing_off:
                 yield "bindings are under way"
+            if scheduler.preparer.n_batches or snapshot.volumes.reservations.choices:
+                held = ", ".join(snapshot.volumes.reservations.choices)
+                yield f"{scheduler.preparer.n_batches} batches, volumes reserved for {held}"
             if scheduler.evictor._batches:
                 yield "evictions are under way"
             if scheduler.windows._open:

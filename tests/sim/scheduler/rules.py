@@ -9,7 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from swell.api.kinds import HYPER_NODES, POD_GROUPS, PRIORITY_CLASSES, QUEUES
+from swell.api.kinds import (
+    HYPER_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_GROUPS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    STORAGE_CLASSES,
+)
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
@@ -42,6 +50,7 @@ from tests.sim.scheduler.observation import (
     pod_key,
     scheduler_of,
 )
+from tests.sim.scheduler.volume_rules import VolumesFirst
 from tests.sim.undecodable import UNDECODABLE
 
 BIND_WINDOW_S = 30.0
@@ -68,6 +77,7 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         QuotaKept(world),
         SamePlacement(world),
         DomainsKept(world),
+        VolumesFirst(world),
     ]
 
 
@@ -303,4 +313,8 @@ def objects_in(world: SimulatedWorld) -> SchedulerObjects:
         priority_classes=all_of(world, PRIORITY_CLASSES),
         training_jobs=jobs_in(world),
         hyper_nodes=all_of(world, HYPER_NODES),
+        claims=all_of(world, PERSISTENT_VOLUME_CLAIMS),
+        volumes=all_of(world, PERSISTENT_VOLUMES),
+        storage_classes=all_of(world, STORAGE_CLASSES),
+        are_whole=True,
     )

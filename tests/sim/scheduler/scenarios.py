@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
-from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from swell.api.kinds import NODES as NODE_KIND
 from swell.api.meta import Body, Key
+from swell.cluster.embedded.controllers.volumes import PROVISIONER
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.actors.fleet import Fleet
@@ -28,6 +29,8 @@ from tests.sim.scheduler.gangs import (
     set_queue_state,
 )
 from tests.sim.user import SimulatedUser
+from tests.storage_objects import a_class, a_volume
+from tests.volume_actor import VolumeActor
 
 N_CPUS = 4
 
@@ -266,6 +269,47 @@ async def save(world: SimulatedWorld) -> None:
     await keeper.submit(Gang("high", size=8, minimum=8, runs_s=30, priority="high"))
 
 
+async def have_storage(world: SimulatedWorld, **parameters: str) -> None:
+    """Classes of volumes, two volumes made by hand on each of two nodes, and their controller."""
+    actor = VolumeActor(
+        world.connect("volumes"),
+        world.clock,
+        lambda n: 0.05 + 2.0 * world.chance.uniform("volumes", n) ** 2,
+    )
+    world.spawn(actor.run())
+    user = world.connect(USER)
+    made = {**a_class("folders", parameters=parameters), "provisioner": PROVISIONER}
+    for body in (a_class(), made):
+        await user.create(STORAGE_CLASSES.untyped(), body)
+    for node in ("node-a", "node-b"):
+        for at in range(2):
+            volume = a_volume(f"{node}-{at}", node, hostPath={"path": "/x"})
+            del volume["status"]
+            await user.create(PERSISTENT_VOLUMES.untyped(), volume)
+
+
+async def volumes(world: SimulatedWorld) -> None:
+    """Gangs whose pods have claims: of volumes made by hand, and of such that are provisioned."""
+    _, keeper = await arrive(world, n_cpus=2)
+    await have_storage(world)
+    await keeper.submit(Gang("ant", size=3, minimum=3, runs_s=12, storage="folders"))
+    await keeper.submit(Gang("bee", size=4, minimum=4, runs_s=8, storage="local"))
+    await keeper.submit(Gang("cat", size=3, minimum=2, runs_s=5))
+
+
+async def failing_volumes(world: SimulatedWorld) -> None:
+    """Provisioning fails on one node and hangs on another; a third node is lost meanwhile."""
+    # A volume that was made stays where it is, so each node has room for all of them.
+    user, keeper = await arrive(world, n_cpus=5)
+    assert world.fleet is not None
+    await have_storage(world, failOn="node-a", hangOn="node-b")
+    await keeper.submit(Gang("ant", size=3, minimum=3, runs_s=20, storage="folders"))
+    await user.wait("loss", up_to_s=10)
+    world.fleet.lose("node-c", 30, dies=world.chance.uniform("dies") < 0.5)
+    await keeper.submit(Gang("bee", size=2, minimum=2, runs_s=8, storage="folders"))
+    keeper.break_when_bound("ant", away_s=20)
+
+
 SCENARIOS = tuple(
     # Groups that were admitted in vain wait for up to ten minutes, and then once more.
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=3000, rest_s=60)
@@ -277,5 +321,10 @@ IN_A_TREE = (Scenario("siblings", siblings, disturbances=RATES_MAX, settle_s=300
 IN_DOMAINS = (Scenario("domains", domains, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # That with pods that save before they leave.
 WITH_SAVERS = (Scenario("save", save, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
+# Those with volumes.
+IN_STORAGE = tuple(
+    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=6000, rest_s=60)
+    for play in (volumes, failing_volumes)
+)
 # Small ones, in which something goes wrong at every single write.
 CORE = frozenset({"bind", "oust", "shrink"})

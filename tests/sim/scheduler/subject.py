@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from swell.api.meta import Key
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
-from swell.scheduler.config import DEFAULT, PluginOption
+from swell.scheduler.config import DEFAULT, Arguments, PluginOption
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.sim.leadership import in_pair, lead
@@ -20,7 +20,13 @@ from tests.sim.scheduler.eviction_rules import DECIDED, DecidedEvictions
 from tests.sim.scheduler.liveness import end_state, liveness
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
-from tests.sim.scheduler.scenarios import IN_A_TREE, IN_DOMAINS, SCENARIOS, WITH_SAVERS
+from tests.sim.scheduler.scenarios import (
+    IN_A_TREE,
+    IN_DOMAINS,
+    IN_STORAGE,
+    SCENARIOS,
+    WITH_SAVERS,
+)
 from tests.sim.undecodable import HalfBlindCluster
 
 OPERATOR = "operator"
@@ -36,6 +42,21 @@ TREE = SchedulerSettings(
                 for o in DEFAULT.tiers[0]
             ),
             DEFAULT.tiers[1],
+        ),
+    )
+)
+# Volumes have a minute to be bound, so that a run sees some that are not.
+HURRIED = SchedulerSettings(
+    config=replace(
+        DEFAULT,
+        tiers=tuple(
+            tuple(
+                replace(o, arguments=Arguments({"volumebinding.bindTimeoutSeconds": 60}))
+                if o.name == "predicates"
+                else o
+                for o in tier
+            )
+            for tier in DEFAULT.tiers
         ),
     )
 )
@@ -97,6 +118,16 @@ def scheduler_savers(flaw: Flaw | None = None) -> SimulationSubject:
 
     subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
     return replace(subject, name=f"{SCHEDULER} savers", scenarios=WITH_SAVERS)
+
+
+def scheduler_storage(flaw: Flaw | None = None) -> SimulationSubject:
+    """The scheduler with gangs that need volumes."""
+
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports, flaw, HURRIED)
+
+    subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
+    return replace(subject, name=f"{SCHEDULER} storage", scenarios=IN_STORAGE)
 
 
 async def operate(ports: Ports) -> None:

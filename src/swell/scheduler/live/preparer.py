@@ -171,7 +171,11 @@ class Preparer:
         if batch not in self._batches:
             return
         if batch.is_failed:
-            if batch.again_at <= self._clock.monotonic():
+            left_s = batch.again_at - self._clock.monotonic()
+            if left_s > 0:
+                # It was queued before it failed, which has replaced its back-off.
+                self._queue.add_after(batch, left_s)
+            else:
                 self._forget(batch)
             return
         # Nothing is decided while the snapshot is being mended; its rebuild starts a cycle.

@@ -129,7 +129,10 @@ class Fleet:
         body: Body = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": machine.name},
+            "metadata": {
+                "name": machine.name,
+                "labels": {"kubernetes.io/hostname": machine.name},
+            },
             "status": {
                 "conditions": [{"type": "Ready", "status": "True", **self._dated()}],
                 "allocatable": _allocatable(self.n_cpus, self.n_pods),

@@ -45,6 +45,9 @@ _VIEW = [
     _rule([""], ["configmaps", "endpoints", "pods", "services", "services/status"], _READ),
     _rule([""], ["pods/log", "pods/status", "namespaces/status", "bindings"], _READ),
     _rule([""], ["namespaces", "nodes"], _READ),
+    _rule([""], ["persistentvolumeclaims", "persistentvolumeclaims/status"], _READ),
+    _rule([""], ["persistentvolumes"], _READ),
+    _rule(["storage.k8s.io"], ["storageclasses"], _READ),
     _rule(["", "events.k8s.io"], ["events"], _READ),
     _rule(["apps"], ["replicasets", "replicasets/scale", "replicasets/status"], _READ),
     _rule(["batch"], ["jobs", "jobs/status"], _READ),
@@ -56,6 +59,7 @@ _VIEW = [
 _EDIT = [
     _rule([""], ["secrets", *_STREAMS], _READ),
     _rule([""], ["configmaps", "endpoints", "pods", "secrets", "services", *_STREAMS], _WRITE),
+    _rule([""], ["persistentvolumeclaims"], _WRITE),
     _rule([""], ["pods/eviction"], ["create"]),
     _rule(["", "events.k8s.io"], ["events"], _WRITE),
     _rule(["apps"], ["replicasets", "replicasets/scale"], _WRITE),

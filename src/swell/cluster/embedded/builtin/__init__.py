@@ -24,6 +24,7 @@ Files, from the common parts to the table of all kinds:
 - `configuration`: ConfigMaps and Secrets.
 - `nodes`: Nodes and Namespaces.
 - `policies`: PodDisruptionBudgets, PriorityClasses and Leases.
+- `storage`: PersistentVolumes, PersistentVolumeClaims and StorageClasses.
 - `podgroups`: PodGroups and Workloads, behind feature gates.
 - `roles`: roles and role bindings.
 - `events`: Events of both groups.

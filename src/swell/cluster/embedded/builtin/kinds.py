@@ -32,6 +32,8 @@ from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
 from swell.cluster.embedded.builtin.roles import BINDINGS, ROLES
 from swell.cluster.embedded.builtin.rules import Behaviour, BuiltinRules
 from swell.cluster.embedded.builtin.services import SERVICES
+from swell.cluster.embedded.builtin.storage import CLAIMS, STORAGE_CLASSES, VOLUMES
+from swell.cluster.embedded.builtin.storage import CLASSES as CLASS_KIND
 from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS, DEFINITIONS
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
@@ -158,6 +160,9 @@ _TRAITS: dict[str, dict[str, Any]] = {
     },
     POD_GROUPS: {"has_generation": False},
     WORKLOADS: {"has_generation": False},
+    "persistentvolumeclaims": {"has_generation": False, "returns_deleted": True},
+    "persistentvolumes": {"has_generation": False, "returns_deleted": True},
+    CLASS_KIND: {"has_generation": False},
     "jobs.batch": {
         "default_propagation": "Orphan",
         "selectable_fields": _fields(status__successful="0"),
@@ -178,12 +183,15 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     "leases.coordination.k8s.io": LEASES,
     "namespaces": NAMESPACES,
     "nodes": NODES,
+    "persistentvolumeclaims": CLAIMS,
+    "persistentvolumes": VOLUMES,
     "poddisruptionbudgets.policy": BUDGETS,
     "pods": PODS,
     "priorityclasses.scheduling.k8s.io": PRIORITIES,
     "replicasets.apps": REPLICA_SETS,
     "secrets": SECRETS,
     "services": SERVICES,
+    CLASS_KIND: STORAGE_CLASSES,
     access.ROLES: ROLES,
     access.CLUSTER_ROLES: ROLES,
     access.ROLE_BINDINGS: BINDINGS,

@@ -15,6 +15,8 @@ Files, from reading to deciding to writing:
 - `podgroup`: decides when a deleted PodGroup may go.
 - `namespace`: decides how a deleted namespace is emptied.
 - `nodelifecycle`: decides about nodes whose Lease is no longer renewed.
+- `volumes`: decides about volume claims and volumes, and provisions folders.
+- `volumefolders`: reads claims and volumes, and removes the folders of volumes that are gone.
 - `writes`: the writes that controllers share: pods from templates, slow start, status patches.
 - `garbage`: the garbage collector of owners and dependents.
 """

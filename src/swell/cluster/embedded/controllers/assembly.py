@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from swell.api.core import Node
 from swell.api.kinds import (
     JOBS,
     LEASES,
     NAMESPACES,
     NATIVE_GROUPS,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     REPLICA_SETS,
+    STORAGE_CLASSES,
 )
 from swell.api.meta import Key
 from swell.api.pod import Pod
@@ -46,6 +51,14 @@ from swell.cluster.embedded.controllers.snapshots import (
     orphans_by_namespace,
     wake_adopters,
 )
+from swell.cluster.embedded.controllers.volumefolders import (
+    PODS_BY_CLAIM,
+    VOLUMES_BY_CLAIM,
+    VOLUMES_BY_CLASS,
+    VolumeSnapshots,
+    follow_folders,
+)
+from swell.cluster.embedded.controllers.volumes import decide_claim, decide_volume
 from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import Controller, Reconciler
@@ -77,6 +90,8 @@ class BuiltinControllerSettings:
 
     node_monitor_grace_s: float = GRACE_S_DEFAULT
     garbage_collector: bool = True
+    # Where the folders are that claims of the built-in class get as volumes; None for no class.
+    volume_folders: Path | None = None
     gates: frozenset[str] = frozenset()
 
 
@@ -110,6 +125,7 @@ class _Assembly:
             _PODS_OF_SETS,
             _PODS_OF_JOBS,
             BY_POD_GROUP,
+            PODS_BY_CLAIM,
         ]
         self._pods = self._informer(PODS, indexes)
 
@@ -119,7 +135,8 @@ class _Assembly:
         self._add_replica_sets()
         self._add_jobs()
         self._add_namespaces()
-        self._add_nodes(settings.node_monitor_grace_s)
+        nodes = self._add_nodes(settings.node_monitor_grace_s)
+        self._add_volumes(nodes, settings.volume_folders)
         if self._api.registry.stored(str(NATIVE_GROUPS)) is not None:
             self._add_pod_groups()
 
@@ -186,7 +203,7 @@ class _Assembly:
         )
         self._pods.add_handler(controller.wake, BY_POD_GROUP.name)
 
-    def _add_nodes(self, grace_s: float) -> None:
+    def _add_nodes(self, grace_s: float) -> Informer[Node]:
         name = "node-lifecycle-controller"
         nodes = self._informer(NODES)
         leases = self._informer(LEASES, selection=Selection(LEASE_NAMESPACE))
@@ -199,6 +216,37 @@ class _Assembly:
             executor=self._executor(name, [nodes]),
         )
         snapshots.watch_leases(controller.wake)
+        return nodes
+
+    def _add_volumes(self, nodes: Informer[Node], folders: Path | None) -> None:
+        name = "persistentvolume-binder"
+        claims = self._informer(PERSISTENT_VOLUME_CLAIMS)
+        volumes = self._informer(PERSISTENT_VOLUMES, [VOLUMES_BY_CLAIM, VOLUMES_BY_CLASS])
+        classes = self._informer(STORAGE_CLASSES)
+        root = "" if folders is None else str(folders)
+        snapshots = VolumeSnapshots(self._api, claims, volumes, classes, self._pods, nodes, root)
+        executor = self._executor(name, [claims, volumes])
+        of_claims = self._add(
+            name,
+            Reconciler(snapshots.claim, decide_claim),
+            owners=claims,
+            others=[volumes, classes, self._pods, nodes],
+            executor=executor,
+        )
+        of_volumes = self._add(
+            "persistentvolume-phases",
+            Reconciler(snapshots.volume, decide_volume),
+            owners=volumes,
+            others=[claims],
+            executor=executor,
+        )
+        volumes.add_handler(of_claims.wake, VOLUMES_BY_CLAIM.name)
+        self._pods.add_handler(of_claims.wake, PODS_BY_CLAIM.name)
+        claims.add_handler(snapshots.wake_volumes(of_volumes.wake))
+        for informer in (volumes, classes):
+            informer.add_handler(snapshots.wake_class(of_claims.wake))
+        if folders is not None:
+            follow_folders(self._api, volumes, folders)
 
     # -- parts -------------------------------------------------------------------------------
 

@@ -277,6 +277,67 @@ def _either(body: Body, name: str, other: str) -> object:
     return body.get(name) or body.get(other)
 
 
+def _claim(body: Body, now: float) -> Cells:
+    spec, status = _part(body, "spec"), _part(body, "status")
+    is_leaving = "deletionTimestamp" in _part(body, "metadata")
+    phase = "Terminating" if is_leaving else status.get("phase", "")
+    volume = spec.get("volumeName", "")
+    capacity = _part(status, "capacity").get("storage", "") if volume else ""
+    modes = _modes(status.get("accessModes")) if volume else ""
+    classes = [spec.get("storageClassName", ""), spec.get("volumeAttributesClassName", "<unset>")]
+    mode = spec.get("volumeMode", "<unset>")
+    return [_name(body), phase, volume, capacity, modes, *classes, _age(body, now), mode]
+
+
+def _volume(body: Body, now: float) -> Cells:
+    spec, status = _part(body, "spec"), _part(body, "status")
+    is_leaving = "deletionTimestamp" in _part(body, "metadata")
+    phase = "Terminating" if is_leaving else status.get("phase", "")
+    reference = _part(spec, "claimRef")
+    claim = f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
+    return [
+        _name(body),
+        _part(spec, "capacity").get("storage", ""),
+        _modes(spec.get("accessModes")),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        phase,
+        claim,
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName", "<unset>"),
+        status.get("reason", ""),
+        _age(body, now),
+        spec.get("volumeMode", "<unset>"),
+    ]
+
+
+def _storage_class(body: Body, now: float) -> Cells:
+    notes = _part(_part(body, "metadata"), "annotations")
+    is_default = notes.get("storageclass.kubernetes.io/is-default-class") == "true"
+    name = f"{_name(body)} (default)" if is_default else _name(body)
+    return [
+        name,
+        body.get("provisioner", ""),
+        body.get("reclaimPolicy", "Delete"),
+        body.get("volumeBindingMode", "Immediate"),
+        bool(body.get("allowVolumeExpansion", False)),
+        _age(body, now),
+    ]
+
+
+_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _modes(modes: object) -> str:
+    """Returns access modes in short, in kubectl's order."""
+    found = modes if isinstance(modes, list) else []
+    return ",".join(short for mode, short in _MODES.items() if mode in found)
+
+
 def _labels(labels: object) -> str:
     if not isinstance(labels, dict) or not labels:
         return NONE
@@ -309,6 +370,8 @@ _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "leases.coordination.k8s.io": _lease,
     "namespaces": _namespace,
     "nodes": _node,
+    "persistentvolumeclaims": _claim,
+    "persistentvolumes": _volume,
     "poddisruptionbudgets.policy": _disruption_budget,
     "podgroups.scheduling.k8s.io": _pod_group,
     "pods": pod_cells,
@@ -319,5 +382,6 @@ _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "scales.autoscaling": _scale,
     "secrets": _secret,
     "services": _service,
+    "storageclasses.storage.k8s.io": _storage_class,
     "workloads.scheduling.k8s.io": _workload,
 }
