@@ -24,7 +24,7 @@ from swell.train.launch.processes import Processes, signal_group
 
 _ZYGOTE = Path(__file__).parent / "worker" / "zygote.py"
 # A fork takes milliseconds; a machine that swaps may need seconds.
-_FORK_S_MAX = 10.0
+_FORK_S_MAX = 60.0
 # Imported before a fork: what scripts of a framework import, as far as it is safe to share.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "pytorch": (

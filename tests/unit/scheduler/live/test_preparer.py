@@ -12,7 +12,7 @@ from swell.api.kinds import (
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
 )
-from swell.api.meta import Key
+from swell.api.meta import Body, Key
 from swell.api.storage import SELECTED_NODE, PersistentVolumeClaim
 from swell.cluster.embedded.controllers.volumes import PROVISIONER
 from swell.runtime.cluster import merge_patch
