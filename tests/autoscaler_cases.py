@@ -14,6 +14,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup, Queue
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
@@ -207,7 +208,15 @@ def in_queue(job: AITrainingJob, queue: str, priority: str = "") -> AITrainingJo
     return replace(job, spec=replace(job.spec, queue=queue, priority=priority))
 
 
-Thing = Node | Pod | AITrainingJob | TrainingJob | PodGroup | Queue | PriorityClass
+def a_rack(name: str, *nodes: str) -> HyperNode:
+    """A HyperNode of tier 1 with these nodes."""
+    selectors = [{"type": "Node", "selector": {"exactMatch": {"name": node}}} for node in nodes]
+    return convert(
+        {"metadata": {"name": name}, "spec": {"tier": 1, "members": selectors}}, HyperNode
+    )
+
+
+Thing = Node | Pod | AITrainingJob | TrainingJob | PodGroup | Queue | PriorityClass | HyperNode
 
 
 def objects_of(*things: Thing) -> AutoscalerObjects:
@@ -217,6 +226,7 @@ def objects_of(*things: Thing) -> AutoscalerObjects:
         groups=[one for one in things if isinstance(one, PodGroup)],
         queues=[one for one in things if isinstance(one, Queue)],
         priority_classes=[one for one in things if isinstance(one, PriorityClass)],
+        hyper_nodes=[one for one in things if isinstance(one, HyperNode)],
         training_jobs=[one for one in things if isinstance(one, AITrainingJob)],
         trainer_jobs=[one for one in things if isinstance(one, TrainingJob)],
     )

@@ -63,6 +63,8 @@ ACTOR = "swell-autoscaler"
 _GAP_S = 0.5
 # The states in which a queue takes groups; one whose status was never written is open.
 _OPEN = frozenset({QueueState.OPEN, QueueState.EMPTY})
+# Reasons why a role does not grow that its job is told about: others change with every pass.
+_REPORTED = frozenset({SizeReason.QUEUE_REFUSES, SizeReason.TOPOLOGY_HELD})
 J = TypeVar("J", AITrainingJob, TrainingJob)
 Get = Callable[[Key], AnyJob | None]
 Writer = Controller[SizeChange]
@@ -204,15 +206,11 @@ class Autoscaler:
             self._writers[job_id.kind].wake(job_id.key)
 
     def _report_refusals(self, targets: RoleTargets) -> None:
-        """Emit an event for each role whose queue begins to refuse a raise.
+        """Emit an event for each role that its queue, or its part of the network, keeps small.
 
         The numbers of a refusal change with the queue, so it is not reported again for those.
         """
-        refused = {
-            id_: target
-            for id_, target in targets.items()
-            if target.reason is SizeReason.QUEUE_REFUSES
-        }
+        refused = {id_: target for id_, target in targets.items() if target.reason in _REPORTED}
         for id_, target in refused.items():
             job = self._job(id_.job)
             if self._events is not None and job is not None and id_ not in self._refused:
@@ -247,6 +245,7 @@ class Autoscaler:
         seen.queues.add_handler(self._on_queue, feed=feed)
         seen.priorities.add_handler(self._on_priority, feed=feed)
         seen.namespaces.add_handler(self._on_namespace, feed=feed)
+        seen.hyper_nodes.add_handler(self._on_hyper_node, feed=feed)
         seen.jobs.add_handler(self._on_ai_training_job, feed=feed)
         seen.trainer_jobs.add_handler(self._on_training_job, feed=feed)
 
@@ -261,6 +260,7 @@ class Autoscaler:
             (seen.priorities.keys(), self._on_priority),
             (seen.queues.keys(), self._on_queue),
             (seen.nodes.keys(), self._on_node),
+            (seen.hyper_nodes.keys(), self._on_hyper_node),
             (seen.pods.keys(), self._on_pod),
             (seen.groups.keys(), self._on_group),
             (seen.jobs.keys(), self._on_ai_training_job),
@@ -327,6 +327,9 @@ class Autoscaler:
     def _on_namespace(self, key: Key) -> None:
         found, ledger = self._informers.namespaces.get(key), self._ledger
         ledger.drop_namespace(key.name) if found is None else ledger.put_namespace(found)
+
+    def _on_hyper_node(self, key: Key) -> None:
+        self._ledger.put_hyper_node(key.name, self._informers.hyper_nodes.get(key))
 
     def _on_queue(self, key: Key) -> None:
         """A queue that allows something else may let pods be bound that were refused before.

@@ -11,6 +11,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    HYPER_NODES,
     NAMESPACES,
     NODES,
     POD_GROUPS,
@@ -23,6 +24,7 @@ from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, Queue
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
@@ -46,6 +48,7 @@ class AutoscalerInformers:
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     namespaces: Informer[Namespace]
+    hyper_nodes: Informer[HyperNode]
     jobs: Informer[AITrainingJob]
     trainer_jobs: Informer[TrainingJob]
 
@@ -86,6 +89,7 @@ class AutoscalerInformers:
             queues=informer(QUEUES),
             priorities=informer(PRIORITY_CLASSES),
             namespaces=informer(NAMESPACES),
+            hyper_nodes=informer(HYPER_NODES),
             jobs=informer(AI_TRAINING_JOBS, selection=Selection(namespace)),
             trainer_jobs=informer(TRAINING_JOBS, selection=Selection(namespace)),
         )
@@ -99,6 +103,7 @@ class AutoscalerInformers:
             self.queues,
             self.priorities,
             self.namespaces,
+            self.hyper_nodes,
             self.jobs,
             self.trainer_jobs,
         )

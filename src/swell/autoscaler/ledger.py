@@ -19,6 +19,7 @@ from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.requests import CPU, MEMORY, PODS
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import (
     AutoscalerSnapshot,
@@ -148,6 +149,9 @@ class Ledger:
 
     def drop_queue(self, name: str) -> None:
         self._mirror.put_queue(name, None)
+
+    def put_hyper_node(self, name: str, hyper_node: HyperNode | None) -> None:
+        self._mirror.put_hyper_node(name, hyper_node)
 
     def put_namespace(self, namespace: Namespace) -> None:
         self._mirror.put_namespace(namespace.metadata.name, namespace)

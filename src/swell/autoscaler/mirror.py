@@ -29,10 +29,12 @@ from swell.api.scheduling import (
     Queue,
     QueueSpec,
 )
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.views import AutoscalerJob, JobKind, ReplicaClaim
 from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
 from swell.scheduler.model.elastic import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, trainers_key
+from swell.scheduler.model.podset_annotations import request_of
 from swell.scheduler.model.queue_rules import BUILT_IN, DEFAULT_QUEUE, SHUT
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import COMPLETION_INDEX, GROUP_ANNOTATION, ROLE_KEY
@@ -47,7 +49,7 @@ SCHEDULERS: Final = frozenset({SCHEDULER, "volcano"})
 _PODS_UNLIMITED: Final = "1000000"
 _VOLUMES_OFF: Final = {"predicate.VolumeBindingEnable": False}
 # Kinds in the order in which they are put in. Nodes come sorted by name, which breaks ties.
-_ORDER: Final = ("namespace", "class", "node", "queue", "group", "job", "trainers", "pod")
+_ORDER: Final = ("namespace", "class", "node", "domain", "queue", "group", "job", "trainers", "pod")
 
 
 class _NotedPod(NamedTuple):
@@ -62,7 +64,15 @@ class _NotedPod(NamedTuple):
 
 
 Mirrored = (
-    Namespace | PriorityClass | Node | Queue | PodGroup | AITrainingJob | TrainingJob | _NotedPod
+    Namespace
+    | PriorityClass
+    | Node
+    | HyperNode
+    | Queue
+    | PodGroup
+    | AITrainingJob
+    | TrainingJob
+    | _NotedPod
 )
 
 
@@ -79,6 +89,8 @@ class SchedulerMirror:
         self._stand_ins: dict[Key, PodGroup] = {}
         # Pods that keep others away by required anti-affinity: they may matter to any replica.
         self._refusing_pods: dict[Key, None] = {}
+        # Groups and pods that say where in the network they must be.
+        self._constrained: dict[tuple[str, Key], None] = {}
         # By kind and name: objects that the scheduler is careful about, since not all is known.
         self._unreadable: dict[tuple[str, str], str] = {}
 
@@ -94,6 +106,9 @@ class SchedulerMirror:
         self._changed["node"][name] = node
         self._note_unreadable("node", name, is_unreadable)
 
+    def put_hyper_node(self, name: str, hyper_node: HyperNode | None) -> None:
+        self._changed["domain"][name] = hyper_node
+
     def put_pod(
         self,
         key: Key,
@@ -105,6 +120,8 @@ class SchedulerMirror:
         """Notes a pod; `claim` is the replica of a job that it is."""
         self._note_unreadable("pod", str(key), is_unreadable)
         self._changed["pod"][str(key)] = None if pod is None else _NotedPod(pod, claim)
+        asks = pod is not None and request_of(pod.metadata.annotations) is not None
+        self._note_constrained("pod", key, asks)
         if pod is not None and _refuses_others(pod):
             self._refusing_pods[key] = None
         else:
@@ -118,6 +135,9 @@ class SchedulerMirror:
 
     def put_group(self, key: Key, group: PodGroup | None, *, is_unreadable: bool = False) -> None:
         self._note_unreadable("group", str(key), is_unreadable)
+        spec = None if group is None else group.spec
+        is_limited = spec is not None and bool(spec.network_topology or spec.sub_group_policy)
+        self._note_constrained("group", key, is_limited)
         if group is None:
             self._groups.pop(key, None)
         else:
@@ -144,6 +164,12 @@ class SchedulerMirror:
         else:
             self._queues[name] = queue
 
+    def _note_constrained(self, kind: str, key: Key, is_constrained: bool) -> None:
+        if is_constrained:
+            self._constrained[kind, key] = None
+        else:
+            self._constrained.pop((kind, key), None)
+
     def _note_unreadable(self, kind: str, name: str, is_unreadable: bool) -> None:
         if is_unreadable:
             self._unreadable[kind, name] = f"{kind} {name}"
@@ -155,6 +181,11 @@ class SchedulerMirror:
     @property
     def has_refusing_pods(self) -> bool:
         return bool(self._refusing_pods)
+
+    @property
+    def has_topologies(self) -> bool:
+        """Whether some gang may have to stay in one part of the network."""
+        return bool(self._constrained)
 
     @property
     def limits_queues(self) -> bool:
@@ -178,7 +209,8 @@ class SchedulerMirror:
         for kind in _ORDER:
             changed = self._changed[kind]
             for name in sorted(changed):
-                self._put(kind, name, changed[name])
+                new = changed[name]
+                self._remove(kind, name) if new is None else self._put(kind, name, new)
             changed.clear()
         return self._snapshot
 
@@ -186,17 +218,17 @@ class SchedulerMirror:
         """Opens a session of the scheduler. Rules that depend on time are off in it."""
         return Session(self.snapshot(), self.config, PLUGINS)
 
-    def _put(self, kind: str, name: str, new: Mirrored | None) -> None:
+    def _put(self, kind: str, name: str, new: Mirrored) -> None:
         held, why = self._snapshot, self._unreadable.get((kind, name), "")
         match new:
-            case None:
-                self._remove(kind, name)
             case Namespace():
                 held.put_namespace(name, new.metadata.labels)
             case PriorityClass():
                 held.put_priority_class(new)
             case Node():
                 held.put_node(_with_pods(new), why)
+            case HyperNode():
+                held.hyper_nodes.put(new)
             case Queue():
                 held.put_queue(new, why)
             case PodGroup():
@@ -214,6 +246,7 @@ class SchedulerMirror:
             "namespace": held.remove_namespace,
             "class": held.remove_priority_class,
             "node": held.remove_node,
+            "domain": held.hyper_nodes.remove,
             "queue": self._remove_queue,
             "group": held.remove_group,
             "job": held.remove_training_job,

@@ -13,6 +13,7 @@ from swell.api.core import Namespace, Node
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup, Queue
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource, Usage
 from swell.autoscaler.damping import DampingInput, damp
@@ -36,6 +37,7 @@ class AutoscalerObjects:
     queues: list[Queue] = field(default_factory=list)
     priority_classes: list[PriorityClass] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
+    hyper_nodes: list[HyperNode] = field(default_factory=list)
     training_jobs: list[AITrainingJob] = field(default_factory=list)
     trainer_jobs: list[TrainingJob] = field(default_factory=list)
 
@@ -75,6 +77,8 @@ def inquiry_resource(
         ledger.put_queue(queue)
     for node in objects.nodes:
         ledger.put_node(node)
+    for hyper_node in objects.hyper_nodes:
+        ledger.put_hyper_node(hyper_node.metadata.name, hyper_node)
     for group in objects.groups:
         ledger.put_group(group)
     for job in objects.training_jobs:

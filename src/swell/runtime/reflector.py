@@ -44,6 +44,8 @@ log = get_logger(__name__)
 RECONNECT = Backoff(base_s=0.2, cap_s=30.0)
 # A kind that is not installed yet is asked for more often than a server that has trouble.
 UNSERVED_S_MAX = 5.0
+# A kind behind a feature gate comes with a restart of the server, not at any moment.
+GATED_RECHECK_S = 300.0
 NOT_SERVED = "the cluster does not have this kind; waiting until its definition is installed"
 
 
@@ -67,6 +69,8 @@ class InformerOptions:
     sees_own_writes: bool = False
     # The cluster may not serve the kind. Then there are no objects, and the informer is synced.
     is_optional: bool = False
+    # The longest pause between two looks whether a kind is served by now.
+    recheck_s: float = UNSERVED_S_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,17 @@ class Reflector(Generic[T]):
             # The first resumption is immediate: most watches end because their time is up. But a
             # server that ends every watch at once must not be asked in a hot loop.
             if self._failures:
-                wait_s = backoff.jittered_s(self._failures, self._random.random())
-                asked_s = max(asked_s, wait_s if self.is_served else min(wait_s, UNSERVED_S_MAX))
+                pace = backoff if self.is_served else self._recheck_backoff()
+                wait_s = pace.jittered_s(self._failures, self._random.random())
+                longest_s = wait_s if self.is_served else self._options.recheck_s
+                asked_s = max(asked_s, min(wait_s, longest_s))
             await self._clock.sleep(asked_s)
             self._failures += 1
+
+    def _recheck_backoff(self) -> Backoff:
+        """Returns the delays between looks for a kind that is not served."""
+        backoff, recheck_s = self._options.backoff, self._options.recheck_s
+        return Backoff(backoff.base_s, max(backoff.cap_s, recheck_s))
 
     async def list_all(self, selection: Selection) -> tuple[list[T | Malformed], int]:
         """Returns every page of a consistent list, and the version they are of."""

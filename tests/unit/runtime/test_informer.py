@@ -20,6 +20,7 @@ from swell.runtime.cluster import (
     merge_patch,
 )
 from swell.runtime.errors import UnreachableError
+from swell.runtime.reflector import GATED_RECHECK_S, UNSERVED_S_MAX
 from swell.sim.loop import run
 from tests.unit.runtime.world import (
     TOYS,
@@ -523,6 +524,25 @@ def test_optional_kind_that_is_not_served_is_empty_and_not_in_the_way() -> None:
         await until(lambda: len(toys) == 1)
 
         assert toys.is_served
+
+    play(story)
+
+
+def test_kind_behind_a_gate_is_looked_for_rarely() -> None:
+    """An hour without it takes a look every few minutes, not every few seconds."""
+
+    async def story(world: World) -> None:
+        calls: dict[float, int] = {}
+        for recheck_s in (UNSERVED_S_MAX, GATED_RECHECK_S):
+            line = world.line()
+            line.fail_before["list"] = [failure(404, "NotFound")] * 10_000
+            await started(world.toys(line, is_optional=True, recheck_s=recheck_s))
+            await asyncio.sleep(3600)
+            calls[recheck_s] = len(line.calls)
+
+        assert calls[UNSERVED_S_MAX] > 3600 / UNSERVED_S_MAX
+        # While the pauses double there are about eleven, then one in two and a half minutes.
+        assert calls[GATED_RECHECK_S] < 11 + 3600 / (GATED_RECHECK_S / 2)
 
     play(story)
 

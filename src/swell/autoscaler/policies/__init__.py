@@ -3,7 +3,8 @@
 - `interface`: the arguments and results of every policy.
 - `ranking`: the order of roles by how far they are from their minimum to their maximum.
 - `queue_room`: what the queues still allow while a plan is made.
-- `peculiar`: roles to which it matters which other pods a node has.
+- `held_domains`: where roles may grow that must stay in one part of the network.
+- `peculiar`: roles to which it matters where other pods are.
 - `room`: the part of the cluster that is still free while a plan is made.
 - `dry_run`: rounds of single steps up and down, computed many at a time.
 - `gang_walk`: waiting gangs, placed one after the other while roles shrink for them.

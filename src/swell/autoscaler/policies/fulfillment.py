@@ -88,6 +88,7 @@ class _Plan:
             or mirror.has_refusing_pods
             or find_pending_job(self._jobs) is not None
             or has_peculiar(self._jobs)
+            or mirror.has_topologies
             or not all(mirror.has_queue(mirror.queue_of(job.view.group)) for job in self._jobs)
         )
 
@@ -163,7 +164,8 @@ class _Plan:
         trial.undo()
         queues = QueueRoom(trial, self._jobs, requests)
         peculiar = None
-        if has_peculiar(self._jobs) or cluster.mirror.has_refusing_pods:
+        mirror = cluster.mirror
+        if has_peculiar(self._jobs) or mirror.has_refusing_pods or mirror.has_topologies:
             peculiar = PeculiarRoles(trial, self._jobs, cluster.nodes)
         room = Room(cluster, self._max_load, queues, peculiar)
         if peculiar is not None:
@@ -334,6 +336,10 @@ def _why_unchanged(role: CandidateRole, room: Room) -> tuple[SizeReason, str]:
     if refused:
         return SizeReason.QUEUE_REFUSES, refused
     if not search_assignable_node(room, role):
+        held = room.domain_of(role.id)
+        if held:
+            message = f"its pods must stay in {held}, which has no room for another replica"
+            return SizeReason.TOPOLOGY_HELD, message
         return SizeReason.NO_NODE, "no node has room for another replica"
     return SizeReason.BALANCED, "it has its share"
 

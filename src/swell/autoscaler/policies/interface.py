@@ -53,6 +53,7 @@ class SizeReason(StrEnum):
     BALANCED = "Balanced"
     FULL = "ClusterFull"
     NO_NODE = "NoNodeFits"
+    TOPOLOGY_HELD = "TopologyHeld"
     QUEUE_REFUSES = "QueueRefuses"
     NO_CANDIDATE = "NotConsideredNow"
     HOPELESS = "CannotStart"

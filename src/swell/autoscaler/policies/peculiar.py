@@ -1,4 +1,4 @@
-"""Roles to which it matters which other pods a node has: host ports, pod affinity, topology spread.
+"""Roles to which it matters where other pods are: host ports, affinity, spread, network topology.
 
 For those the scheduler's own filters are asked before each replica, with the replicas that the plan
 has placed so far put into the mirror. Amounts are compared by `room`, as for all others.
@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.autoscaler.job_state import JobState, RoleState
+from swell.autoscaler.policies.held_domains import AllowedNodes, allowed_nodes
 from swell.autoscaler.policies.interface import RoleId
 from swell.autoscaler.trial import Trial
 from swell.autoscaler.views import AutoscalerNode
 from swell.scheduler.model.tasks import Task
+from swell.scheduler.session import Session
 
 Mask = NDArray[np.bool_]
 
@@ -29,12 +31,17 @@ class PeculiarRoles:
         self._trial = trial
         # A pod of each role that no node has yet: the one that is asked about.
         self._next: dict[RoleId, Task] = {}
+        session = trial.session()
+        self._allowed = _allowed(session, jobs) if trial.mirror.has_topologies else {}
         self._roles = {
-            id_: (job, state) for id_, job, state in _elastic(jobs) if _is_peculiar(state)
+            id_: (job, state)
+            for id_, job, state in _elastic(jobs)
+            if _is_peculiar(state) or id_ in self._allowed
         }
         self._add_concerned(jobs)
         table = trial.snapshot.nodes
         self._places = np.array([table.find(node.name) for node in nodes], dtype=np.intp)
+        # Pods were put in since the session was opened, so another one is.
         self._placer = trial.session().placer
 
     def __contains__(self, role: RoleId) -> bool:
@@ -46,7 +53,13 @@ class PeculiarRoles:
     def passing(self, role: RoleId) -> Mask:
         """Returns which nodes, in the order of the cluster's, take another replica if it fits."""
         mask: Mask = self._placer.passing(self._task(role))[self._places]
-        return mask
+        allowed = self._allowed.get(role)
+        return mask if allowed is None else mask & allowed.mask[self._places]
+
+    def domain_of(self, role: RoleId) -> str:
+        """Returns the domain that a role must stay in; empty if it holds none."""
+        allowed = self._allowed.get(role)
+        return "" if allowed is None else allowed.domain
 
     def place(self, role: RoleId, node: int) -> None:
         self._trial.place(self._task(role), int(self._places[node]))
@@ -70,6 +83,10 @@ class PeculiarRoles:
         if task is None:
             task = self._next[role] = self._trial.imagine_bystander(*self._roles[role])
         return task
+
+
+def _allowed(session: Session, jobs: Sequence[JobState]) -> dict[RoleId, AllowedNodes]:
+    return allowed_nodes(session, ((id_, str(job.view.group)) for id_, job, _ in _elastic(jobs)))
 
 
 def has_any(jobs: Sequence[JobState]) -> bool:

@@ -100,6 +100,10 @@ class Room:
     def is_peculiar(self, role: RoleId) -> bool:
         return self._peculiar is not None and role in self._peculiar
 
+    def domain_of(self, role: RoleId) -> str:
+        """Returns the part of the network that a role must stay in; empty if there is none."""
+        return "" if self._peculiar is None else self._peculiar.domain_of(role)
+
     def find_for(self, role: RoleId, needs: Needs) -> int:
         """Returns the first node, by name, with room for one replica of this role, or NOWHERE."""
         if self._peculiar is None or role not in self._peculiar:

@@ -185,6 +185,7 @@ def sizing_objects(world: SchedulerObjects) -> AutoscalerObjects:
         queues=world.queues,
         priority_classes=world.priority_classes,
         namespaces=world.namespaces,
+        hyper_nodes=world.hyper_nodes,
         training_jobs=world.training_jobs,
     )
 

@@ -63,7 +63,7 @@ from swell.operator.framework.training import REPORT_TOKEN, asked_port
 from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import Selection
 from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
-from swell.runtime.reflector import InformerOptions
+from swell.runtime.reflector import GATED_RECHECK_S, InformerOptions
 
 OURS = f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"
 # Pods change in bursts, when a gang is bound or started.
@@ -152,6 +152,10 @@ def new_informers(
     informer = partial(dependencies.informer, options=options)
     # A cluster may lack PodGroups. Jobs then do without, until the kind is served.
     optional = partial(dependencies.informer, options=replace(options, is_optional=True))
+    gated = partial(
+        dependencies.informer,
+        options=replace(options, is_optional=True, recheck_s=GATED_RECHECK_S),
+    )
     namespace = settings.namespace
     ours = Selection(namespace, labels=OURS)
     return AITrainingJobInformers(
@@ -162,7 +166,7 @@ def new_informers(
         nodes=informer(NODES),
         priorities=informer(PRIORITY_CLASSES),
         groups=optional(POD_GROUPS, ours, OWNED) if settings.gang else None,
-        native_groups=optional(NATIVE_GROUPS, ours, OWNED) if settings.gang else None,
+        native_groups=gated(NATIVE_GROUPS, ours, OWNED) if settings.gang else None,
     )
 
 

@@ -53,13 +53,14 @@ from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.informer import Informer, InformerMeter, RunnableInformer
-from swell.runtime.reflector import InformerOptions
+from swell.runtime.reflector import GATED_RECHECK_S, InformerOptions
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 
 T = TypeVar("T", bound=ApiObject)
 _ALWAYS_SERVED = InformerOptions()
 _OPTIONAL = InformerOptions(is_optional=True)
+_GATED = InformerOptions(is_optional=True, recheck_s=GATED_RECHECK_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class SchedulerInformers:
             pods=informer(PODS),
             nodes=informer(NODES),
             groups=informer(POD_GROUPS, _OPTIONAL, (BY_QUEUE,)),
-            native_groups=informer(NATIVE_GROUPS, _OPTIONAL),
+            native_groups=informer(NATIVE_GROUPS, _GATED),
             queues=informer(QUEUES, _OPTIONAL, (BY_PARENT,)),
             priorities=informer(PRIORITY_CLASSES),
             budgets=informer(POD_DISRUPTION_BUDGETS, _OPTIONAL),
