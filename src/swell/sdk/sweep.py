@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from swell.api.meta import Body
 from swell.cli.jobs.command_job import CommandOptions, command_job, random_name
-from swell.cli.jobs.logs import ALL_CONTAINERS
+from swell.cli.jobs.logs import ALL_CONTAINERS, logs_of
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.sweeps.actions import SweepLogs, stop_jobs
 from swell.cli.sweeps.command import bodies_of
@@ -85,7 +85,9 @@ class SweepHandle:
     def logs(self) -> Iterator[PrintedLine]:
         """Yield what the jobs have printed so far, job by job."""
         with as_swell_errors(), self._cluster.opened() as connection:
-            source = SweepLogs(connection, self._state.jobs, ALL_CONTAINERS)
+            source = SweepLogs(
+                {job.key.name: logs_of(connection, job, ALL_CONTAINERS) for job in self._state.jobs}
+            )
             for line in source.current_lines():
                 yield PrintedLine(line.source, line.text.decode(errors="replace"))
 

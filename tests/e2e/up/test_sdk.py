@@ -77,6 +77,8 @@ def test_two_hundred_jobs_are_swept_and_reported(running: Machine) -> None:
     assert report["rows"][7]["parameters"] == {"lr": "0.1", "seed": "7"}
     lines = running.swell("logs", "sweep/many").stdout.splitlines()
     assert "[many-194-trainer-0] row 0.1 194" in lines
+    last = running.swell("logs", "sweep/many", "--tail", "1").stdout.splitlines()
+    assert len(last) == 195
     gate.touch()
     assert running.swell("retry", "sweep/many", "--failed").stdout == (
         "sweep/many: 5 jobs created again\n"

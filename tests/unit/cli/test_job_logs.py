@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from swell.api.meta import Uid
+from swell.cli.jobs.log_options import TailedLogs
 from swell.cli.jobs.logs import ContainerFilter, FileJobLogs, LogLine, LogTail
+from swell.cli.sweeps.actions import SweepLogs
 from swell.node.supervisor import LOG_FILES_MAX
 
 OWN = Uid("own")
@@ -146,3 +148,14 @@ def test_new_lines_survive_the_removal(tmp_path: Path) -> None:
 
     assert list(tail.new_lines()) == [b"two"]
     assert list(tail.last_line()) == []
+
+
+def test_tail_of_a_sweep_is_of_each_pod(folder: Path) -> None:
+    """The last lines of every pod of every job, after the job's name."""
+    logs = TailedLogs(FileJobLogs(folder, OWN, ContainerFilter("trainer", 2)), 1)
+    others = TailedLogs(FileJobLogs(folder, OWN, ContainerFilter("pserver", 0)), 1)
+
+    assert list(SweepLogs({"s-0": logs, "s-1": others}).current_lines()) == [
+        LogLine("s-0-trainer-2", b"two again"),
+        LogLine("s-1-pserver-0", b"aside"),
+    ]

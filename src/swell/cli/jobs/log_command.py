@@ -16,16 +16,13 @@ from swell.cli.connection import ClusterConnection, connected
 from swell.cli.job_kinds import FoundJob, find_job, parse_job_name
 from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
 from swell.cli.jobs.live_line import SilentLine
-from swell.cli.jobs.log_options import LogOptions, TailedLogs
+from swell.cli.jobs.log_options import LogOptions, TailedLogs, chosen_logs
 from swell.cli.jobs.logs import (
     ContainerFilter,
     FileJobLogs,
-    JobLogs,
     LogLine,
     PodLogs,
-    ServerJobLogs,
     check_filter,
-    logs_of,
 )
 from swell.cli.options import ClusterOptions, option_groups, seconds_of
 from swell.cli.sweep_names import one_sweep
@@ -104,12 +101,7 @@ def _print_job(
     follow: bool,
 ) -> None:
     check_filter(job, filter_)
-    source: JobLogs
-    if wanted.needs_server:
-        source = ServerJobLogs(connection, job, filter_, wanted.query())
-    else:
-        found = logs_of(connection, job, filter_)
-        source = found if wanted.tail is None else TailedLogs(found, wanted.tail)
+    source = chosen_logs(connection, job, filter_, wanted)
     # One pod's output is given as it is, so that it can be read by programs.
     show = print_plain if filter_.role and filter_.index is not None else print_prefixed
     if not follow:
@@ -152,12 +144,10 @@ def _print_sweep(
     from swell.cli.sweeps.actions import SweepLogs
     from swell.cli.sweeps.state import read_sweep
 
-    if wanted != LogOptions():
-        hint = "give them for one of its jobs; see: swell get sweep"
-        message = "--tail, --since, --timestamps and -p are not for sweeps"
-        raise CommandError(message, f"{hint} {sweep}", USAGE)
     state = read_sweep(connection, scope, sweep)
-    source = SweepLogs(connection, state.jobs, filter_)
+    source = SweepLogs(
+        {job.key.name: chosen_logs(connection, job, filter_, wanted) for job in state.jobs}
+    )
     if not follow:
         print_prefixed(source.current_lines())
         return

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from swell.cli.jobs.logs import JobLogs, LogLine
+from swell.cli.connection import ClusterConnection
+from swell.cli.job_kinds import FoundJob
+from swell.cli.jobs.logs import ContainerFilter, JobLogs, LogLine, ServerJobLogs, logs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,16 @@ class LogOptions:
             "previous": "true" if self.previous else None,
         }
         return urlencode({name: value for name, value in asked.items() if value is not None})
+
+
+def chosen_logs(
+    connection: ClusterConnection, job: FoundJob, filter_: ContainerFilter, wanted: LogOptions
+) -> JobLogs:
+    """Return the part of a job's output that was asked for."""
+    if wanted.needs_server:
+        return ServerJobLogs(connection, job, filter_, wanted.query())
+    found = logs_of(connection, job, filter_)
+    return found if wanted.tail is None else TailedLogs(found, wanted.tail)
 
 
 class TailedLogs:

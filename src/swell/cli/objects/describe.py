@@ -53,7 +53,9 @@ def _owners(meta: Body) -> list[str]:
 
 
 def _line(heading: str, value: str) -> str:
-    return f"{heading + ':':<{_HEADING_WIDTH}}{value}" if value else ""
+    # Further lines of a heading have none of their own.
+    label = f"{heading}:" if heading else ""
+    return f"{label:<{_HEADING_WIDTH}}{value}" if value else ""
 
 
 def _pairs(heading: str, values: dict[str, str]) -> list[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import ClusterConnection
-from swell.cli.job_kinds import FoundJob
-from swell.cli.jobs.logs import ContainerFilter, JobLogs, LogLine, logs_of
+from swell.cli.jobs.logs import JobLogs, LogLine
 from swell.cli.jobs.stopping import StopPhase, stop_job
 from swell.cli.output import print_list, print_names, print_object
 from swell.cli.sweep_names import sweep_names
@@ -79,10 +78,9 @@ def stop_jobs(
 class SweepLogs:
     """The output of all jobs of a sweep. Every line is handed out once, after its pod's name."""
 
-    def __init__(
-        self, connection: ClusterConnection, jobs: Iterable[FoundJob], filter_: ContainerFilter
-    ) -> None:
-        self._logs = {job.key.name: logs_of(connection, job, filter_) for job in jobs}
+    def __init__(self, logs: Mapping[str, JobLogs]) -> None:
+        """Takes the output of every job by its name."""
+        self._logs = logs
 
     def current_lines(self) -> Iterator[LogLine]:
         """Return all lines there are now, job by job."""
