@@ -145,6 +145,7 @@ class ReplicaSpec(ApiStruct, frozen=True):
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     restart_scope: RestartScope = RestartScope.ALL
     restart_limit: int | None = None
+    hang_seconds: int | None = None
     fail_policy: RoleEndPolicy = RoleEndPolicy.ANY
     complete_policy: RoleEndPolicy = RoleEndPolicy.ALL
     replica_type: str = ""

@@ -32,6 +32,10 @@ RELEASE_FILE_VARIABLE = "SWELL_RELEASE_FILE"
 ADDRESS_VARIABLE = "SWELL_POD_ADDRESS"
 # The file into which a program without the library writes its report.
 REPORT_FILE_VARIABLE = "SWELL_REPORT"
+# After how many seconds without a step a program is to print its stacks and end, and the code that
+# it ends with then. The code is none of a shell's, of a signal's or of sysexits.h.
+HANG_VARIABLE = "SWELL_HANG_SECONDS"
+HANG_EXIT_CODE = 88
 # The operator's count of pods at this index: it tells a pod from its predecessor.
 INSTANCE_VARIABLE = "TRAININGJOB_INSTANCE"
 # The path of the report at the bus port, and the label from which the token of those who may read

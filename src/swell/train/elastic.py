@@ -19,7 +19,7 @@ from swell.train.engine import Engine, Generation, OnChange, OnRelease, TrainHoo
 from swell.train.errors import TrainError
 from swell.train.fixed import fixed_group
 from swell.train.group import Group
-from swell.train.hang import print_stacks_on_signal
+from swell.train.hang import hang_watch_of, print_stacks_on_signal
 from swell.train.place import Place, place_of
 from swell.train.scaling import RULES, rate_factor
 from swell.train.state.ledger import TrainLedger, UserState
@@ -232,6 +232,7 @@ class Elastic:
                 saver=self._saver,
                 release_file=self._place.release if self._place else None,
                 hooks=self._hooks,
+                hang=hang_watch_of(os.environ) if self._place else None,
             )
             self._framework.connect(self._engine_made)
         return self._engine_made

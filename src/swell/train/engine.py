@@ -27,6 +27,7 @@ from swell.train.checkpoints.saver import Saver
 from swell.train.collectives import Collectives, Learner
 from swell.train.errors import CheckpointError, GroupBrokenError
 from swell.train.group import Group
+from swell.train.hang import HangWatch
 from swell.train.reports.measures import Measures
 from swell.train.reports.reporter import Reporter
 from swell.train.state.ledger import Progress, TrainLedger
@@ -72,12 +73,13 @@ class Engine:
         saver: Saver | None = None,
         release_file: Path | None = None,
         hooks: TrainHooks | None = None,
+        hang: HangWatch | None = None,
     ) -> None:
         self.group, self.collectives, self.learner = group, collectives, learner
         self.ledger, self._index, self._saver = ledger, index, saver
         self._release_file = release_file
         self.hooks = hooks or TrainHooks()
-        self.reporter = Reporter(group.publish, saver)
+        self.reporter = Reporter(group.publish, saver, hang=hang)
         self.measures = Measures(collectives, self.reporter.facts)
         self.now: Generation | None = None
         self._held, self._trained = NOTHING, False
@@ -96,6 +98,7 @@ class Engine:
         self._say_release()
         while True:
             if self.now is None or self._broken or not self._may_begin():
+                self.reporter.pause()
                 self._rejoin()
                 continue
             with self._breaks():
@@ -130,6 +133,7 @@ class Engine:
         """All is trained: the last state is saved, and the others need not wait for this member."""
         if self._saver and self._writes_checkpoints():
             self._save_now()
+        self.reporter.pause()
         self.reporter.publish(self.ledger.progress)
         self.group.finish()
         self.collectives.leave(broken=False)

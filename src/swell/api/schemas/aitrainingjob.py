@@ -169,6 +169,11 @@ def replica_spec() -> Schema:
                 RestartScope, "How much is restarted.", default=_UNSET_ROLE.restart_scope
             ),
             "restartLimit": integer("How many restarts; without it, any number."),
+            "hangSeconds": integer(
+                "A program of the training library without a step for so long ends and restarts.",
+                minimum=1,
+                example="600",
+            ),
             "failPolicy": choice(
                 RoleEndPolicy, "Which failed pods fail the role.", default=_UNSET_ROLE.fail_policy
             ),

@@ -17,6 +17,7 @@ from swell.api.aitrainingjob import (
     ReplicaSpec,
     RestartPolicy,
 )
+from swell.api.injection import HANG_EXIT_CODE
 from swell.api.pod import ContainerStatus, PodPhase
 from swell.api.times import has_passed, parse_time
 from swell.operator.aitrainingjob import labels
@@ -175,12 +176,25 @@ def _failure(replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapsho
     if replica.phase is not PodPhase.FAILED:
         return None
     policy, codes = spec.restart_policy, snapshot.job.spec.retryable_exit_codes
+    if spec.hang_seconds is not None and _has_hung(replica):
+        # A hang is of no exit code of the user's: every policy that cures failures cures it.
+        restart = policy in _RESTART_ON_FAILURE | _RESTART_ON_CODE
+        node, limit_s = replica.pod.spec.node_name, spec.hang_seconds
+        message = f"pod {replica.name} on node {node} hung: no step for {limit_s} s (see its log)"
+        cause = _cause(CauseKind.FAILED, replica, JobReason.HANG, message, restart)
+        return replace(cause, at=_failed_at(replica))
     restart = policy in _RESTART_ON_FAILURE or (
         policy in _RESTART_ON_CODE and _is_retryable(replica, codes)
     )
     message = f"pod {replica.name} on node {replica.pod.spec.node_name} failed: {_why(replica)}"
     cause = _cause(CauseKind.FAILED, replica, JobReason.POD_FAILED, message, restart)
     return replace(cause, at=_failed_at(replica))
+
+
+def _has_hung(replica: Replica) -> bool:
+    """Whether the training library has ended the program because it hung."""
+    ends = (one.state.terminated for one in _statuses(replica))
+    return any(end is not None and end.exit_code == HANG_EXIT_CODE for end in ends)
 
 
 def _failed_at(replica: Replica) -> float:

@@ -96,6 +96,7 @@ class JobReason(Enum):
     # Why pods are restarted, beside the above.
     POD_FAILED = "PodFailed"
     POD_GONE = "PodGone"
+    HANG = "Hang"
     # Why a job waits.
     REFUSED = "ObjectRefused"
     WAITING_FOR_ROOM = "WaitingForRoom"
@@ -125,6 +126,7 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.INVALID: "the spec breaks rules; all of them are in the message",
     JobReason.POD_FAILED: "a container of the pod failed",
     JobReason.POD_GONE: "the pod was deleted, evicted or preempted by somebody else",
+    JobReason.HANG: "a program did no step for hangSeconds; its stacks are in its log",
     JobReason.REFUSED: "the API server does not accept a pod or another object of the job",
     JobReason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
     JobReason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",
@@ -150,6 +152,7 @@ RESTART_REASONS = frozenset(
         JobReason.POD_FAILED,
         JobReason.CREATION_FAILED,
         JobReason.POD_GONE,
+        JobReason.HANG,
     }
 )
 

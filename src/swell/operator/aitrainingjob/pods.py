@@ -9,8 +9,8 @@ and the nodes to avoid; and, where the job asks for them, the parts that a train
 from __future__ import annotations
 
 from swell.api import codec
-from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobStatus
-from swell.api.injection import INSTANCE_VARIABLE
+from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobStatus, ReplicaSpec
+from swell.api.injection import HANG_VARIABLE, INSTANCE_VARIABLE
 from swell.api.meta import Body
 from swell.api.times import parse_time
 from swell.operator.aitrainingjob import labels
@@ -68,7 +68,8 @@ def pod_bodies(
             for container in objects(body["spec"].get(kind)):
                 _add_variables(container, [*common, *container_variables(container)])
         if parts is not None and numbers is not None:
-            _add_training(body, parts, numbers.by_role[role][index], status.epoch)
+            number = numbers.by_role[role][index]
+            _add_training(body, parts, snapshot.roles[role], number, status.epoch)
         _avoid_nodes(body["spec"], status, now)
         if native_group:
             body["spec"]["schedulingGroup"] = {"podGroupName": native_group}
@@ -85,9 +86,13 @@ def _training_parts(snapshot: AITrainingJobSnapshot) -> TrainingParts | None:
     return TrainingParts(labels.members_name(meta.name), secret_name(meta), free_port(every))
 
 
-def _add_training(body: Body, parts: TrainingParts, instance: int, epoch: int) -> None:
+def _add_training(
+    body: Body, parts: TrainingParts, spec: ReplicaSpec, instance: int, epoch: int
+) -> None:
     body["metadata"]["annotations"] |= {INSTANCE: str(instance), MEMBERS_EPOCH: str(epoch)}
     own = [(INSTANCE_VARIABLE, str(instance))]
+    if spec.hang_seconds is not None:
+        own.append((HANG_VARIABLE, str(spec.hang_seconds)))
     add_training_parts(body["spec"], parts, own)
 
 

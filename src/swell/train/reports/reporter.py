@@ -16,6 +16,7 @@ from swell.api.report import (
     TrainingState,
 )
 from swell.train.checkpoints.saver import Saver
+from swell.train.hang import HangWatch
 from swell.train.reports.noise import GradientNoise
 from swell.train.reports.rates import Rates
 from swell.train.state.ledger import Progress
@@ -52,22 +53,32 @@ class Reporter:
         publish: Callable[[TrainingReport], None],
         saver: Saver | None,
         clock: Callable[[], float] = time.monotonic,
+        hang: HangWatch | None = None,
     ) -> None:
-        self._publish, self._saver, self._clock = publish, saver, clock
+        self._publish, self._saver, self._clock, self._hang = publish, saver, clock, hang
         self.facts = Facts()
         self.is_leader = True
         self._published = -PUBLISH_S
 
     def enter(self, state: TrainingState, progress: Progress) -> None:
         """Publish the change to another activity at once."""
+        if state is not TrainingState.TRAINING:
+            self.pause()
         if state is not self.facts.state:
             self.facts.state = state
             self.publish(progress)
 
     def tick(self, progress: Progress) -> None:
-        """Publish if the last report is old."""
+        """Publish if the last report is old. A step is done."""
+        if self._hang is not None:
+            self._hang.beat()
         if self._clock() - self._published >= PUBLISH_S:
             self.publish(progress)
+
+    def pause(self) -> None:
+        """No step is due for now: that none is done is no hang."""
+        if self._hang is not None:
+            self._hang.pause()
 
     def publish(self, progress: Progress) -> None:
         self._published = self._clock()

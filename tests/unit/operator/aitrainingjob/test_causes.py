@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJobPhase
+from swell.api.injection import HANG_EXIT_CODE
 from swell.api.meta import Condition
 from swell.operator.framework.fencing import NodeState
 from tests.unit.operator.scene import (
@@ -464,3 +465,28 @@ def test_failures_without_times_are_told_by_index() -> None:
     scene = Scene(a_job({"trainer": role})).running().fails("fit-trainer-1", "fit-trainer-0")
 
     assert recorded(scene.look())["message"].startswith("pod fit-trainer-0 on node")
+
+
+@pytest.mark.parametrize(
+    ("policy", "restarts"),
+    [("Always", 1), ("OnFailure", 1), ("ExitCode", 1), ("OnNodeFailWithExitCode", 1), ("Never", 0)],
+)
+def test_program_that_hung_restarts(policy: str, restarts: int) -> None:
+    """It is named as a hang, and the exit codes of the user have no part in it."""
+    role = a_role(replicas=2, restartPolicy=policy, hangSeconds=60)
+    scene = Scene(a_job({"w": role})).running()
+    scene.fails("fit-w-1", codes={"aitj-main": HANG_EXIT_CODE})
+    scene.settle()
+
+    assert scene.status.restart_counts.get("w", 0) == restarts
+    if restarts:
+        assert scene.status.reason == "Hang"
+        assert "hung: no step for 60 s" in scene.status.message
+
+
+def test_exit_code_of_a_hang_means_nothing_without_the_rule() -> None:
+    """A program of the user's own may end with that code."""
+    scene = Scene(a_job({"w": a_role(replicas=2, restartPolicy="ExitCode")})).running()
+    scene.fails("fit-w-1", codes={"aitj-main": HANG_EXIT_CODE})
+
+    assert scene.settle().status.restart_counts.get("w", 0) == 0

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from swell.api.codec import encode_stable
-from swell.api.injection import FORMER_FILE, INSTANCES_FILE, SUCCEEDED_FILE
+from swell.api.injection import FORMER_FILE, HANG_VARIABLE, INSTANCES_FILE, SUCCEEDED_FILE
 from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.operator.framework.training import INSTANCE, MEMBERS_EPOCH, REPORT_TOKEN, TRAINING
@@ -394,3 +394,9 @@ def test_job_survives_a_downgrade_and_an_upgrade() -> None:
     assert numbers(scene) == "trainer 1 2\n"
     scene.edit_role("trainer", replicas=3).settle()
     assert int(scene.pods["fit-trainer-2"].metadata.annotations[INSTANCE]) > 2
+
+
+def test_programs_are_told_after_which_time_they_hang() -> None:
+    """Where the role says so; others get no such variable."""
+    assert env_of(first_pod(trains(hangSeconds=90)))[HANG_VARIABLE] == "90"
+    assert HANG_VARIABLE not in env_of(first_pod(trains()))
