@@ -8,6 +8,7 @@ From the lowest layer to the highest; the contracts in pyproject.toml keep impor
 - `cel`: the expression language of Kubernetes.
 - `cluster`: two implementations of the cluster port: a Kubernetes client, an embedded API server.
 - `history`: what became of jobs, kept beyond the jobs themselves.
+- `page`: jobs, queues, nodes and the history in a browser.
 - `train`: the library for training processes, which survives resizes of its job.
 - `node`: the node agent, which runs pods as processes.
 - `scheduler`: gang scheduling with queues.

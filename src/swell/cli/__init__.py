@@ -35,6 +35,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `history`: `history` and `report`, what became of jobs.
 - `plan`: `plan`, decisions over objects in files.
 - `replay`: `replay`, what a policy would have made of a trace.
-- `cluster`: `up`, `down`, `cluster`, `use`, `backup`, `restore`, `check`, `chaos` and `uninstall`.
+- `cluster`: `up`, `down`, `dashboard`, `cluster`, `use`, `backup`, `restore`, `check`, `chaos`
+  and `uninstall`.
 - `controllers`: `operator`, `scheduler`, `server` and `node`, the programs that stay.
 """

@@ -32,6 +32,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("down", "swell.cli.cluster.up:down", "Stop that cluster, and all it runs."),
     ("cluster", "swell.cli.cluster.choosing:cluster", "Tell which cluster commands talk to."),
     ("use", "swell.cli.cluster.choosing:use", "Choose the cluster of all further commands."),
+    (
+        "dashboard",
+        "swell.cli.cluster.dashboard:dashboard",
+        "Serve the page of a cluster: jobs, queues, nodes, history.",
+    ),
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
     (
         "sweep",

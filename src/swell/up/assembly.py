@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,7 @@ from swell.runtime.health import HealthChecks
 from swell.runtime.manager import Manager
 from swell.runtime.watchdog import watch_loop
 from swell.scheduler.live.controller import Scheduler
+from swell.up.page import PagePlace, serve_page, take_place
 
 WHAT = "swell up"
 CLAIM_FOLDERS = "claims"  # in the state folder: the volumes of claims
@@ -110,6 +112,9 @@ async def _run(
                 on_ready(home / homes.KUBECONFIG)
 
             parts.add(machine, options, announce)
+            listener, place = take_place(home)
+            ready.enter_context(listener)
+            parts.add_page(home, listener, place)
             async with listening(
                 api,
                 home,
@@ -137,6 +142,7 @@ class _Parts:
         self._manager = Manager(clock=clock, drain_s=DRAIN_S)
         self._health = HealthChecks()
         self.runtime: ProcessRuntime | None = None
+        self._ready = asyncio.Event()
         self.logs: ContainerLogs | None = None  # of the processes, if there are any
 
     def add(self, machine: HostMachine, options: UpOptions, announce: Callable[[], None]) -> None:
@@ -155,10 +161,19 @@ class _Parts:
             while not (agent.is_ready and scheduler.is_synced and self._is_operating):
                 await self._clock.sleep(POLL_S)
             announce()
+            self._ready.set()
             # A service that returns counts as failed: wait to be cancelled.
             await asyncio.get_running_loop().create_future()
 
         self._manager.add("announcement", announce_when_ready)
+
+    def add_page(self, home: Path, listener: socket.socket, place: PagePlace) -> None:
+        async def serve() -> None:
+            await serve_page(
+                home, listener, place, self._ready, clock=self._clock, random=self._rng
+            )
+
+        self._manager.add("page", serve)
 
     async def run(self) -> None:
         try:

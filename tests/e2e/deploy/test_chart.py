@@ -108,6 +108,19 @@ def test_monitor_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) -> None:
     assert labelled[monitor]["metadata"]["labels"]["release"] == "prometheus"
 
 
+def test_page_is_the_one_of_kustomize_and_has_no_rights(helm: Helm, kubectl: Kubectl) -> None:
+    """It comes only where it is asked for, in one replica, and nothing is bound to its account."""
+    plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy" / "page")))
+    asked = _rendered(helm, "--set", "page.enabled=true")
+    without = _rendered(helm)
+
+    assert {key: body for key, body in asked.items() if key not in without} == plain
+    assert not [kind for kind, _, name in plain if "Role" in kind]
+    subjects = [s for body in asked.values() for s in body.get("subjects") or ()]
+    assert "swell-page" not in [subject["name"] for subject in subjects]
+    assert helm.run("template", "swell", CHART, "--set", "page.replicas=2").returncode != 0
+
+
 # Who asks, what for, and whether they may.
 RIGHTS = [
     ("view", "get", "aitrainingjobs", True),

@@ -108,8 +108,15 @@ def _report_running(home: Path, running: LockHolder, flags: list[str]) -> None:
 
 
 def _print_kubeconfig(path: Path) -> None:
+    from swell.up.page import read_place
+
     sys.stdout.write(f"export KUBECONFIG={path}\n")
     sys.stdout.flush()
+    place = read_place(path.parent)
+    if place is not None:
+        # The code is for the person at the terminal: it must not get into a log.
+        code = f"; log in there with the code {place.code}" if sys.stderr.isatty() else ""
+        note(f"page: {place.address}{code}")
 
 
 def _run(options: UpOptions) -> None:

@@ -94,6 +94,10 @@ class KubeCluster:
                 if line:  # a server may keep a quiet watch alive with empty lines
                     yield decode(line)
 
+    def follow(self, path: str, life_s: float) -> AbstractAsyncContextManager[Read]:
+        """Opens an answer that is no object and may go on for long, such as a log."""
+        return self._transport.stream(calls.raw(path, accept="*/*"), life_s)
+
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
         return await self._transport.send(calls.create(resource, body, options))
 

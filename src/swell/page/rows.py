@@ -1,0 +1,117 @@
+"""What the page shows of an object, as JSON. Pure."""
+
+from __future__ import annotations
+
+from swell.api.aitrainingjob import FINAL_PHASES as AI_FINAL_PHASES
+from swell.api.aitrainingjob import AITrainingJob, EdlPolicy
+from swell.api.core import Node
+from swell.api.meta import Body
+from swell.api.scheduling import Queue
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob
+
+# Rows of jobs are sent by the thousand; a message is cut, and whole in the view of its job.
+MESSAGE_MAX = 160
+
+
+def job_row(job: AITrainingJob | TrainingJob) -> Body:
+    """Returns a job as a row of the list."""
+    return _ai_training_job(job) if isinstance(job, AITrainingJob) else _training_job(job)
+
+
+def _ai_training_job(job: AITrainingJob) -> Body:
+    meta, status = job.metadata, job.status
+    training = status.training
+    return {
+        "kind": "aitrainingjobs",
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "phase": status.phase.value or "New",
+        "isOver": status.phase in AI_FINAL_PHASES,
+        "ready": status.ready,
+        "queue": job.spec.queue,
+        "priority": job.spec.priority,
+        "reason": status.reason,
+        "message": status.message[:MESSAGE_MAX],
+        "restarts": status.restarts,
+        "created": meta.creation_timestamp,
+        "ended": status.end_time,
+        "progress": training.progress if training is not None else "",
+        "isSuspended": job.wants_suspension,
+        "roles": {
+            name: {
+                "size": status.target_replicas.get(name.lower(), spec.size),
+                "min": spec.minimum,
+                "max": spec.maximum,
+                "scalable": spec.edl_policy is EdlPolicy.MANUAL,
+            }
+            for name, spec in job.spec.replica_specs.items()
+        },
+    }
+
+
+def _training_job(job: TrainingJob) -> Body:
+    meta, status = job.metadata, job.status
+    trainers = status.replica_statuses.get("trainer")
+    target = status.trainer_target or job.spec.trainer_minimum
+    return {
+        "kind": "trainingjobs",
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "phase": status.phase.value or "New",
+        "isOver": status.phase in FINAL_PHASES,
+        "ready": f"{trainers.ready if trainers is not None else 0}/{target}",
+        "queue": job.queue,
+        "priority": job.spec.annotations.priority,
+        "reason": "",
+        "message": status.reason[:MESSAGE_MAX],
+        "restarts": 0,
+        "created": meta.creation_timestamp,
+        "ended": None,
+        "progress": "",
+        "isSuspended": False,
+        "roles": {
+            "trainer": {
+                "size": target,
+                "min": job.spec.trainer_minimum,
+                "max": job.spec.trainer_maximum,
+                "scalable": False,
+            }
+        },
+    }
+
+
+def queue_row(queue: Queue) -> Body:
+    """Returns a queue as a row: its place in the tree, its limits, and what it has."""
+    spec, status = queue.spec, queue.status
+    return {
+        "name": queue.metadata.name,
+        "parent": spec.parent,
+        "weight": spec.weight,
+        "state": status.state.value or "Open",
+        "pending": status.pending + status.inqueue,
+        "running": status.running,
+        "capability": dict(spec.capability),
+        "guarantee": dict(spec.guarantee.resource),
+        "deserved": dict(spec.deserved),
+        "allocated": dict(status.allocated),
+    }
+
+
+def node_row(node: Node) -> Body:
+    """Returns a node as a row: what it has, and what is wrong with it."""
+    meta, status = node.metadata, node.status
+    faults = [
+        f"{one.type}: {one.reason or one.status}"
+        for one in status.conditions
+        if (one.type == "Ready") == (one.status != "True")
+    ]
+    return {
+        "name": meta.name,
+        "isCordoned": node.spec.unschedulable,
+        "taints": [f"{one.key}={one.value}:{one.effect}" for one in node.spec.taints],
+        "faults": faults,
+        "allocatable": {name: str(raw) for name, raw in status.allocatable.items()},
+        "labels": {
+            name: value for name, value in meta.labels.items() if name.startswith("topology.")
+        },
+    }

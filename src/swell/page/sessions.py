@@ -1,0 +1,181 @@
+"""Who is logged in, with which credentials, and until when.
+
+A session is known by a random number in a cookie. The credentials stay in this process: they are
+in no answer, no address and no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES
+from swell.api.meta import Body
+from swell.api.resource import Resource
+from swell.cluster.kube.access import Access, KubeUser
+from swell.cluster.kube.client import KubeCluster
+from swell.page.feed import ObjectFeed
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster, Selection
+from swell.runtime.errors import ClusterError, ForbiddenError, UnauthorizedError, UnreachableError
+from swell.runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+# A day's work; a token that is revoked is refused by the API server at once, whatever this says.
+SESSION_S = 12 * 3600.0
+SESSIONS_MAX = 200
+TOKEN_CHARACTERS_MAX = 16 * 1024
+NAMESPACES_MAX = 50
+_SELF_REVIEWS: Resource[Body] = Resource(
+    "authentication.k8s.io",
+    "v1",
+    "SelfSubjectReview",
+    "selfsubjectreviews",
+    dict,
+    namespaced=False,
+)
+
+Connect = Callable[[Access], AbstractAsyncContextManager[KubeCluster]]
+
+
+class LoginError(Exception):
+    """A login that is refused; the text is for the user."""
+
+
+@dataclass(eq=False, slots=True)
+class PageSession:
+    """One login: the user's own cluster client, and what the user sees through it."""
+
+    user: str
+    cluster: KubeCluster
+    feed: ObjectFeed
+    namespaces: tuple[str, ...]
+    until: float
+    closing: AsyncExitStack = field(repr=False)
+
+
+class SessionStore:
+    """The sessions of one server. `access` is the cluster's address, without credentials.
+
+    With `own`, the credentials of whoever started the server and a code, a login may give the code
+    instead of a token: it proves that the user reads the terminal of whoever started it.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        connect: Connect,
+        *,
+        clock: Clock,
+        random: Random,
+        own: tuple[Access, str] | None = None,
+    ) -> None:
+        self._access = replace(access, user=KubeUser())
+        self._connect = connect
+        self._clock, self._random = clock, random
+        self._own = own
+        self._sessions: dict[str, PageSession] = {}
+
+    async def login(self, secret: str, namespaces: tuple[str, ...]) -> str:
+        """Returns the id of a new session; raises LoginError for credentials that are none."""
+        self._expire()
+        if not secret or len(secret) > TOKEN_CHARACTERS_MAX or len(namespaces) > NAMESPACES_MAX:
+            raise LoginError("give a token that the cluster accepts")
+        if len(self._sessions) >= SESSIONS_MAX:
+            raise LoginError("too many people are logged in; try again later")
+        access = self._access_for(secret)
+        async with AsyncExitStack() as stack:
+            cluster = await stack.enter_async_context(self._connect(access))
+            user = await self._user(cluster)
+            seen = namespaces or await self._namespaces(cluster)
+            feed = ObjectFeed(cluster, seen, clock=self._clock, random=self._random)
+            await stack.enter_async_context(_running(feed))
+            until = self._clock.monotonic() + SESSION_S
+            session = PageSession(user, cluster, feed, seen, until, stack.pop_all())
+        key = secrets.token_urlsafe(32)
+        self._sessions[key] = session
+        return key
+
+    def _access_for(self, secret: str) -> Access:
+        if self._own is not None:
+            access, code = self._own
+            if code and secrets.compare_digest(secret.encode(), code.encode()):
+                return access
+        if not secret.isascii() or not secret.isprintable() or " " in secret:
+            raise LoginError("that is no token")
+        return replace(self._access, user=KubeUser(token=secret))
+
+    async def _user(self, cluster: Cluster) -> str:
+        """The name of the user, as the API server knows it. This is the check of a token."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        try:
+            answer = await cluster.create(_SELF_REVIEWS, body)
+        except (UnauthorizedError, ForbiddenError) as error:
+            raise LoginError("the cluster does not accept this token") from error
+        except (ClusterError, UnreachableError, TimeoutError) as error:
+            raise LoginError("the cluster could not be asked; try again") from error
+        name = str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
+        if not name or name == "system:anonymous":
+            raise LoginError("the cluster does not accept this token")
+        return name
+
+    async def _namespaces(self, cluster: Cluster) -> tuple[str, ...]:
+        """The namespaces that are shown: all, or those whose jobs this user may list."""
+        try:
+            await cluster.list(AI_TRAINING_JOBS, limit=1)
+        except ForbiddenError:
+            pass
+        else:
+            return ("",)
+        try:
+            found = (await cluster.list(NAMESPACES)).items
+        except ForbiddenError as error:
+            text = "this user may not list namespaces: name those to be shown"
+            raise LoginError(text) from error
+        names = [str(one.metadata.name) for one in found]
+        return tuple([name for name in names if await self._may_read(cluster, name)])
+
+    async def _may_read(self, cluster: Cluster, namespace: str) -> bool:
+        try:
+            await cluster.list(AI_TRAINING_JOBS, Selection(namespace), limit=1)
+        except ForbiddenError:
+            return False
+        return True
+
+    def get(self, key: str) -> PageSession | None:
+        """The session of a cookie; None for one that is over, or never was."""
+        session = self._sessions.get(key)
+        if session is None or self._clock.monotonic() >= session.until:
+            return None
+        return session
+
+    async def logout(self, key: str) -> None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            await session.closing.aclose()
+
+    async def close(self) -> None:
+        for key in list(self._sessions):
+            await self.logout(key)
+
+    def _expire(self) -> None:
+        now = self._clock.monotonic()
+        for key in [key for key, one in self._sessions.items() if now >= one.until]:
+            session = self._sessions.pop(key)
+            # Informers end as soon as the loop has a turn; nothing waits for them.
+            asyncio.get_running_loop().create_task(session.closing.aclose())
+
+
+@asynccontextmanager
+async def _running(feed: ObjectFeed) -> AsyncIterator[None]:
+    task = asyncio.create_task(feed.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
