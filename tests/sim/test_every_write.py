@@ -24,6 +24,8 @@ LONG = [
         ("trainingjob", "scale", ""),
         ("trainingjob", "delete", ""),
         ("scheduler", "oust", "scheduler"),
+        ("scheduler storage", "volumes", "scheduler-0 patch persistent"),
+        ("scheduler storage", "volumes", "scheduler-0 create pods/binding"),
     )
 ]
 

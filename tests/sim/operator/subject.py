@@ -27,6 +27,7 @@ from tests.sim.operator.scenarios import SCENARIOS
 from tests.sim.undecodable import HalfBlindCluster
 
 SETTINGS = AITrainingJobSettings(
+    gpu_fault_after_s=0,
     creating_duration_period_s=25.0,
     creating_restart_period_s=600.0,
     gc_period_s=100.0,

@@ -323,7 +323,7 @@ IN_DOMAINS = (Scenario("domains", domains, disturbances=RATES_MAX, settle_s=3000
 WITH_SAVERS = (Scenario("save", save, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # Those with volumes.
 IN_STORAGE = tuple(
-    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=6000, rest_s=60)
+    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
     for play in (volumes, failing_volumes)
 )
 # Small ones, in which something goes wrong at every single write.

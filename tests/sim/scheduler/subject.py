@@ -30,7 +30,7 @@ from tests.sim.scheduler.scenarios import (
 from tests.sim.undecodable import HalfBlindCluster
 
 OPERATOR = "operator"
-SETTINGS = AITrainingJobSettings(workers=2)
+SETTINGS = AITrainingJobSettings(workers=2, gpu_fault_after_s=0)
 LEASES = {SCHEDULER: Key("default", "swell-scheduler"), OPERATOR: Key("default", "swell-operator")}
 # Limits hold at every level of the tree, and leaves take back from each other.
 TREE = SchedulerSettings(
