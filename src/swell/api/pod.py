@@ -241,6 +241,20 @@ class ContainerState(ApiStruct, frozen=True):
     terminated: StateTerminated | None = None
 
 
+class DeviceHealth(ApiStruct, frozen=True):
+    """A device of a container, and how it is: Healthy, Unhealthy or Unknown."""
+
+    resource_id: str = msgspec.field(default="", name="resourceID")
+    health: str = ""
+
+
+class AllocatedResourceStatus(ApiStruct, frozen=True):
+    """The devices of a resource that a container has."""
+
+    name: str = ""
+    resources: tuple[DeviceHealth, ...] = ()
+
+
 class ContainerStatus(ApiStruct, frozen=True):
     """The state of a container, and how often it was restarted."""
 
@@ -248,6 +262,7 @@ class ContainerStatus(ApiStruct, frozen=True):
     ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    allocated_resources_status: tuple[AllocatedResourceStatus, ...] = ()
 
 
 class PodStatus(ApiStruct, frozen=True):

@@ -269,3 +269,28 @@ def test_pod_of_an_incomplete_gang_gives_the_reason_of_its_group() -> None:
     assert refusal.reason is WaitReason.NOT_ENOUGH_TASKS
     reasons = {r.reason for r in plan.pod_refusals(snapshot.jobs["ns/new"]).values()}
     assert reasons == {WaitReason.NOT_ENOUGH_TASKS}
+
+
+def test_broken_gpu_keeps_pods_with_gpus_away() -> None:
+    """Other pods are welcome there, and all of them once the node is mended."""
+
+    def on(status: str, resource: str) -> tuple[str | None, str]:
+        objects = cluster([node("a")], pod("new"))
+        condition = {"type": "AcceleratedHardwareReady", "status": status, "reason": "Xid79"}
+        body = codec.to_body(objects.nodes[0])
+        body["status"]["conditions"].append(condition)
+        body["status"]["allocatable"]["nvidia.com/gpu"] = "8"
+        objects.nodes = [codec.convert(body, Node)]
+        asked = {"resources": {"requests": {resource: "1"}, "limits": {resource: "1"}}}
+        spec = codec.to_body(objects.pods[0])
+        spec["spec"]["containers"] = [asked]
+        objects.pods = [codec.convert(spec, Pod)]
+        refusal = plan_schedule(objects).groups["ns/new"].refusal
+        return place_of(objects), refusal.message if refusal else ""
+
+    broken = on("False", "nvidia.com/gpu")
+
+    assert broken[0] is None
+    assert "1 with a broken GPU: a AcceleratedHardwareReady=False (Xid79)" in broken[1]
+    assert on("False", "cpu")[0] == "a"
+    assert on("True", "nvidia.com/gpu")[0] == "a"

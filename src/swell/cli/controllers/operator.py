@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.controllers.autoscaler_options import AutoscalerOptions, names_in
+from swell.cli.controllers.autoscaler_options import AutoscalerOptions
+from swell.cli.controllers.gpu_options import fault_conditions, fault_taints, share_in
 from swell.cli.controllers.options import (
     ApiServerOptions,
     ControllerProcess,
@@ -141,11 +142,26 @@ class JobOptions:
         option("--node-avoid-period", "Avoid nodes with broken GPUs this long.", is_duration=True),
     ] = _JOBS.node_avoid_s
     gpu_fault_conditions: Annotated[
-        str, option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
+        str,
+        option(
+            "--gpu-fault-conditions",
+            "Node conditions of a broken GPU, by commas: Type[=Status][:Reason|...][!Reason|...].",
+        ),
     ] = ",".join(_JOBS.gpu_fault_conditions)
     gpu_fault_taints: Annotated[
-        str, option("--gpu-fault-taints", "Node taints that mean a broken GPU, by commas.")
+        str, option("--gpu-fault-taints", "Node taints of a broken GPU: key[=value][:effect],...")
     ] = ",".join(_JOBS.gpu_fault_taints)
+    gpu_fault_after: Annotated[
+        float,
+        option("--gpu-fault-after", "A GPU is broken when reported so long.", is_duration=True),
+    ] = _JOBS.gpu_fault_after_s
+    gpu_fault_max_nodes: Annotated[
+        str,
+        option(
+            "--gpu-fault-max-nodes",
+            "Restart nothing when more GPU nodes turn faulty within 5 min; two always may.",
+        ),
+    ] = f"{_JOBS.gpu_fault_max_share:.0%}"
     default_scheduler: Annotated[str, option("--default-scheduler", "For jobs that name none.")] = (
         _JOBS.default_scheduler
     )
@@ -208,8 +224,10 @@ class JobOptions:
             node_lost_after_s=self.node_lost_after,
             node_avoid_s=self.node_avoid_period,
             save_seconds_max=self.save_seconds_max,
-            gpu_fault_conditions=names_in(self.gpu_fault_conditions),
-            gpu_fault_taints=names_in(self.gpu_fault_taints),
+            gpu_fault_conditions=fault_conditions(self.gpu_fault_conditions),
+            gpu_fault_taints=fault_taints(self.gpu_fault_taints),
+            gpu_fault_after_s=self.gpu_fault_after,
+            gpu_fault_max_share=share_in(self.gpu_fault_max_nodes),
         )
         return self._with_shared(settings, gpu_resources)
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.command_line import USAGE, CommandError
+from swell.cli.controllers.autoscaler_options import names_in
+from swell.cli.controllers.gpu_options import fault_conditions, fault_taints
 from swell.cli.controllers.options import (
     ApiServerOptions,
     ControllerProcess,
@@ -63,6 +65,20 @@ class SchedulerOptions:
         option("--save-seconds-max", "Wait no longer for pods that save.", is_duration=True),
     ] = _DEFAULTS.save_seconds_max
 
+    gpu_fault_conditions: Annotated[
+        str,
+        option(
+            "--gpu-fault-conditions",
+            "Node conditions of a broken GPU, by commas: Type[=Status][:Reason|...][!Reason|...].",
+        ),
+    ] = ",".join(_DEFAULTS.gpu_fault_conditions)
+    gpu_fault_taints: Annotated[
+        str, option("--gpu-fault-taints", "Node taints of a broken GPU: key[=value][:effect],...")
+    ] = ",".join(_DEFAULTS.gpu_fault_taints)
+    gpu_resources: Annotated[
+        str, option("--gpu-resources", "Resources that are GPUs, by commas.")
+    ] = ",".join(_DEFAULTS.gpu_resources)
+
     def settings(self) -> SchedulerSettings:
         """Return the scheduler's settings; CommandError when a flag makes no sense."""
         if self.bind_workers < 1:
@@ -75,6 +91,9 @@ class SchedulerOptions:
             default_queue=self.default_queue,
             config_path=self.scheduler_conf,
             save_seconds_max=self.save_seconds_max,
+            gpu_resources=names_in(self.gpu_resources),
+            gpu_fault_conditions=fault_conditions(self.gpu_fault_conditions),
+            gpu_fault_taints=fault_taints(self.gpu_fault_taints),
         )
 
 

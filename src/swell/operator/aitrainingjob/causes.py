@@ -17,6 +17,7 @@ from swell.api.aitrainingjob import (
     ReplicaSpec,
     RestartPolicy,
 )
+from swell.api.gpu_faults import rules_of
 from swell.api.injection import HANG_EXIT_CODE
 from swell.api.pod import ContainerStatus, PodPhase
 from swell.api.times import has_passed, parse_time
@@ -166,7 +167,11 @@ def _node_cause(
     if replica.phase is PodPhase.FAILED and _is_disrupted(replica):
         message = f"pod {replica.name} on node {node} was disrupted: {_why(replica)}"
         return _cause(CauseKind.NODE, replica, JobReason.NODE_LOST, message, restart)
-    if fault := _gpu_fault(replica, snapshot):
+    if device := _broken_device(replica, snapshot.settings):
+        # The device is avoided by its driver, so the node may be used again.
+        message = f"pod {replica.name} on node {node}: {device}"
+        return _cause(CauseKind.NODE, replica, JobReason.GPU_FAULT, message, restart)
+    if fault := _gpu_fault(replica, snapshot, now):
         message = f"pod {replica.name}: node {node} reports {fault}"
         return _cause(CauseKind.NODE, replica, JobReason.GPU_FAULT, message, restart, node=node)
     return None
@@ -257,16 +262,33 @@ def _lost_at(state: NodeState, settings: AITrainingJobSettings) -> float | None:
     return state.unready_since + settings.node_lost_after_s
 
 
-def _gpu_fault(replica: Replica, snapshot: AITrainingJobSnapshot) -> str:
+def gpu_fault_at(replica: Replica, snapshot: AITrainingJobSnapshot) -> float | None:
+    """When a fault of the node's GPUs will count, unless it passes: the time to look again."""
+    state = snapshot.node_of(replica)
+    return None if state is None else state.gpu_fault_at
+
+
+def _gpu_fault(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> str:
     """The condition or taint by which the node reports a broken GPU; empty for pods without one."""
     state, settings = snapshot.node_of(replica), snapshot.settings
     if state is None or state.node is None or not _uses_gpu(replica, settings):
         return ""
-    conditions = (c.type for c in state.node.status.conditions if c.status == "True")
-    taints = (taint.key for taint in state.node.spec.taints)
-    return _first(conditions, settings.gpu_fault_conditions) or _first(
-        taints, settings.gpu_fault_taints
-    )
+    if state.gpu_fault_at is not None and state.gpu_fault_at > now:
+        return ""  # it may pass, or a detector is broken
+    rules = rules_of(settings.gpu_fault_conditions, settings.gpu_fault_taints)
+    return rules.fault_of(state.node)
+
+
+def _broken_device(replica: Replica, settings: AITrainingJobSettings) -> str:
+    """The device of the pod that its kubelet reports as broken; empty if none is."""
+    for status in _statuses(replica):
+        for resource in status.allocated_resources_status:
+            if resource.name not in settings.gpu_resources:
+                continue
+            for device in resource.resources:
+                if device.health == "Unhealthy":
+                    return f"device {device.resource_id} of {resource.name} is unhealthy"
+    return ""
 
 
 def _uses_gpu(replica: Replica, settings: AITrainingJobSettings) -> bool:
@@ -278,10 +300,6 @@ def _uses_gpu(replica: Replica, settings: AITrainingJobSettings) -> bool:
         for name, amount in asked.items()
         if name in settings.gpu_resources
     )
-
-
-def _first(found: Iterable[str], known: tuple[str, ...]) -> str:
-    return next((name for name in found if name in known), "")
 
 
 def creating_since(status: AITrainingJobStatus) -> float | None:

@@ -32,6 +32,7 @@ from swell.operator.aitrainingjob.causes import (
     creation_deadline,
     creation_failure,
     find_causes,
+    gpu_fault_at,
     not_held,
     will_be_lost_at,
     with_followers,
@@ -335,4 +336,5 @@ def _wake_at(
         times.append(parse_time(status.restart.not_before))
     for one in current(snapshot, status):
         times += [will_be_lost_at(one, snapshot), creation_deadline(one, snapshot)]
+        times.append(gpu_fault_at(one, snapshot))
     return soonest(times, now)

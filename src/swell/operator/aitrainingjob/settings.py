@@ -6,21 +6,6 @@ from dataclasses import dataclass
 
 from swell.operator.framework.settings import OperatorSettings
 
-# Node conditions and taints by which node-problem-detector and the GPU vendors' operators report
-# a broken accelerator.
-GPU_FAULT_CONDITIONS = (
-    "GPUUnhealthy",
-    "GpuUnhealthy",
-    "GPUFault",
-    "GPUMissing",
-    "GpuXidError",
-    "NVLinkStatusInactive",
-    "NvidiaGPUProblem",
-    "XIDError",
-    "XIDErrors",
-)
-GPU_FAULT_TAINTS = ("nvidia.com/gpu-unhealthy", "nvidia.com/gpu-fault", "amd.com/gpu-unhealthy")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AITrainingJobSettings(OperatorSettings):
@@ -46,5 +31,3 @@ class AITrainingJobSettings(OperatorSettings):
     touched_pods_max: int = 32
     # A pod that is asked to save is deleted after this long, whatever its job says.
     save_seconds_max: float = 120.0
-    gpu_fault_conditions: tuple[str, ...] = GPU_FAULT_CONDITIONS
-    gpu_fault_taints: tuple[str, ...] = GPU_FAULT_TAINTS

@@ -7,6 +7,7 @@ out. In reading order:
 - `settings`: the choices all kinds share.
 - `kind`: the description of a job kind, and the dependencies its parts are made from.
 - `controller`: the assembly of one kind's informers, controller, node watch and collector.
+- `gpuwatch`: since when nodes report broken GPUs, and whether too many do at once.
 - `nodewatch`: which nodes are certainly unready or gone.
 - `mass_failure`: whether so many nodes are silent that restarts are held back.
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.

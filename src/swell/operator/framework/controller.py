@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import Generic
 
+from swell.api.core import EventSeverity, Node
+from swell.api.gpu_faults import rules_of
+from swell.api.kinds import NODES
 from swell.api.meta import Body, Key
 from swell.history.keeper import HistoryKeeper, HistorySources
+from swell.operator.framework.gpuwatch import GpuFaultLimits, GpuFaultWatch
 from swell.operator.framework.kind import (
     ON_NODE,
     ControllerDependencies,
@@ -32,19 +36,22 @@ from swell.operator.framework.nodewatch import NodeWatch
 from swell.operator.framework.orphans import OrphanCollector
 from swell.operator.framework.report_puller import ReportPuller
 from swell.operator.framework.reports import ReportTarget
+from swell.runtime.clock import Clock
 from swell.runtime.cluster import Malformed
 from swell.runtime.controller import Controller, Reconciler, RejectedWrite
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import ManagedService
-from swell.runtime.plan import NOTHING, Plan
+from swell.runtime.plan import NOTHING, EmitEvent, Plan
 from swell.runtime.uncertain import Children
 
 log = get_logger(__name__)
 
 # The component that events name, and the user the operator acts as in the embedded cluster.
 ACTOR = "swell-operator"
+# The reason of the event on a node whose fault is held back with those of many others.
+FAULTS_HELD = "GpuFaultsHeld"
 # Priority classes are waited for only this long: without the right to list them they never come.
 _PRIORITIES_S = 5.0
 
@@ -69,7 +76,13 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             sink = meter.counting(sink)
         sink = LoggingSink(kind.names.controller, sink)
         # The watch notes a node's change before jobs are woken for it: its handler is added first.
-        self.nodes = NodeWatch(self.informers.nodes, dependencies.queue(), clock, self._wake_on)
+        self.nodes = NodeWatch(
+            self.informers.nodes,
+            dependencies.queue(),
+            clock,
+            self._wake_on,
+            self._fault_watch(clock, sink),
+        )
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
         self.controller = self._controller(dependencies, sink)
         self.informers.jobs.add_handler(self._wake_dependents)
@@ -83,6 +96,17 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             pods=self.informers.pods.all,
             node_states=self.nodes.states,
         )
+
+    def _fault_watch(self, clock: Clock, sink: EventSink) -> GpuFaultWatch:
+        settings, warning = self._kind.settings, EventSeverity.WARNING
+
+        def report(node: Node, why: str) -> None:
+            meta = node.metadata
+            sink.record(EmitEvent(NODES, meta.key, meta.uid, warning, FAULTS_HELD, why))
+
+        rules = rules_of(settings.gpu_fault_conditions, settings.gpu_fault_taints)
+        limits = GpuFaultLimits(settings.gpu_fault_after_s, settings.gpu_fault_max_share)
+        return GpuFaultWatch(rules, limits, settings.gpu_resources, clock, report)
 
     def _controller(
         self, dependencies: ControllerDependencies, sink: EventSink

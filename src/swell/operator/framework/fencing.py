@@ -29,11 +29,13 @@ class NodeState:
 
     `unready_since` is when the node was first seen unready, if it has been unready ever since.
     `is_fresh` means that this was read from the API server itself within the last seconds.
+    A broken GPU that the node reports counts from `gpu_fault_at` on; None: at once.
     """
 
     node: Node | None
     unready_since: float | None = None
     is_fresh: bool = True
+    gpu_fault_at: float | None = None
 
 
 def is_ready(node: Node) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from swell.api.core import Node
 from swell.api.meta import Key
 from swell.operator.framework.fencing import NodeState, is_ready
+from swell.operator.framework.gpuwatch import GpuFaultWatch
 from swell.operator.framework.mass_failure import MassFailure, MassFailureWatch
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
@@ -42,7 +43,9 @@ class NodeWatch:
         queue: WorkQueue[Key],
         clock: Clock,
         on_known: Callable[[str], None],
+        faults: GpuFaultWatch | None = None,
     ) -> None:
+        self._faults = faults
         self._nodes = nodes
         self._queue = queue
         self._clock = clock
@@ -68,7 +71,7 @@ class NodeWatch:
             if self._nodes.malformed(Key("", name)) is not None:
                 continue
             if node is not None and is_ready(node):
-                known[name] = NodeState(node)
+                known[name] = NodeState(node, gpu_fault_at=self._fault_at(name))
                 continue
             is_fresh = self._clock.monotonic() - self._read_s.get(name, -CERTAIN_S) < CERTAIN_S
             if not is_fresh:
@@ -76,7 +79,7 @@ class NodeWatch:
             # Only what cache and consistent read agree on is certain.
             if self._exists.get(name) is (node is not None):
                 since = self._unready_since(name) if node else None
-                known[name] = NodeState(node, since, is_fresh)
+                known[name] = NodeState(node, since, is_fresh, self._fault_at(name))
         return known
 
     def mass_failure(self) -> MassFailure | None:
@@ -126,6 +129,8 @@ class NodeWatch:
             is_ready=node is not None and is_ready(node),
             now_s=self._clock.monotonic(),
         )
+        if self._faults is not None:
+            self._faults.note(key.name, node)
         if node is not None and not is_ready(node):
             transition = _last_transition(node)
             if self._transitions.get(key.name) != transition:
@@ -138,6 +143,10 @@ class NodeWatch:
         if node is not None:
             self._exists.pop(key.name, None)
             self._read_s.pop(key.name, None)
+
+    def _fault_at(self, name: str) -> float | None:
+        at = None if self._faults is None else self._faults.counts_at(name)
+        return None if at is None else self._clock.now() + (at - self._clock.monotonic())
 
     def _unready_since(self, name: str) -> float:
         """The time in wall time, which is what decisions compare."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from swell.api.gpu_faults import DEFAULT_CONDITIONS, DEFAULT_TAINTS
 from swell.history.settings import HistorySettings
 
 VOLCANO_GANGS = "volcano"
@@ -35,3 +36,9 @@ class OperatorSettings:
     gpu_resources: tuple[str, ...] = GPU_RESOURCES
     # How much is kept of jobs beyond their objects; None keeps nothing.
     history: HistorySettings | None = None
+    # By what nodes report a broken GPU, how long that must last to count, and the share of the
+    # nodes with GPUs that may turn faulty together (two always may).
+    gpu_fault_conditions: tuple[str, ...] = DEFAULT_CONDITIONS
+    gpu_fault_taints: tuple[str, ...] = DEFAULT_TAINTS
+    gpu_fault_after_s: float = 15.0
+    gpu_fault_max_share: float = 0.2

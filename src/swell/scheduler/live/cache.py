@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.gpu_faults import rules_of
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodSpec, PodStatus
@@ -83,6 +84,8 @@ class SchedulerCache:
     ) -> None:
         self.informers = informers
         self.snapshot = SchedulerSnapshot(settings.scheduler_names, settings.default_queue)
+        rules = rules_of(settings.gpu_fault_conditions, settings.gpu_fault_taints)
+        self.snapshot.follow_gpus(rules, settings.gpu_resources)
         # Jobs that may have changed since `take_dirty_jobs`, in the order of their changes.
         self._dirty_jobs: dict[str, None] = {}
         # Targets that are being lowered and are not confirmed yet, with the UID of the job.

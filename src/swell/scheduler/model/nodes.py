@@ -11,12 +11,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.core import PRIVATE_PORTS, Node
+from swell.api.gpu_faults import rules_of
 from swell.api.quantity import QuantityError
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
 from swell.scheduler.model.tasks import (
@@ -31,6 +32,7 @@ from swell.scheduler.model.tasks import (
 
 T = TypeVar("T", np.float64, np.bool_)
 Matrix = NDArray[np.float64]
+GPU_RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
 
 
@@ -50,6 +52,11 @@ class NodeTable:
         self._ready = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
+        # By which conditions and taints nodes report broken GPUs, the resources that are GPUs, and
+        # the nodes that do, with what they report.
+        self.gpu_rules = rules_of()
+        self.gpu_resources: tuple[str, ...] = GPU_RESOURCES
+        self.gpu_faults: dict[str, str] = {}
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
         # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
         # that have lost their last task; a session may undo that, so they are freed only later.
@@ -143,8 +150,14 @@ class NodeTable:
         self.objects[place] = node
         self._temporary.pop(place, None)
         self._close_if(place, "node", unreadable)
-        if old is not None and _facts(old) == _facts(node):
+        fault = self.gpu_rules.fault_of(node)
+        same_fault = self.gpu_faults.get(name, "") == fault
+        if old is not None and same_fault and _facts(old) == _facts(node):
             return  # a heartbeat: versions and scores stay valid
+        if fault:
+            self.gpu_faults[name] = fault
+        else:
+            self.gpu_faults.pop(name, None)
         if old is None or old.metadata.labels != node.metadata.labels:
             self.layout += 1
         wrong = ""
@@ -167,6 +180,7 @@ class NodeTable:
         if place == NOWHERE:
             return
         self.objects[place] = None
+        self.gpu_faults.pop(name, None)
         self._set_allocatable(place, self._dimensions.zero())
         self._ready[place] = False
         self._temporary[place] = self._vacated[place] = None
@@ -277,7 +291,28 @@ class NodeTable:
     def total(self) -> Vector:
         """Returns the sum of what the ready nodes have."""
         total: Vector = self.allocatable[:, self.ready].sum(axis=1)
+        if self.gpu_faults:
+            # GPUs where no pod with a GPU may go are no room for anybody.
+            broken = self.gpu_places(total)
+            faulty = self.ready & self.has_gpu_fault
+            total[broken] -= self.allocatable[broken][:, faulty].sum(axis=1)
         return total
+
+    @property
+    def has_gpu_fault(self) -> Mask:
+        """The nodes that report a broken GPU."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[[self._places[name] for name in self.gpu_faults]] = True
+        return mask
+
+    def gpu_places(self, request: Vector) -> Mask:
+        """Returns which amounts of a vector are of GPUs, and not zero."""
+        mask = np.zeros(len(request), dtype=np.bool_)
+        for name in self.gpu_resources:
+            place = self._dimensions.known(name)
+            if place is not None and place < len(request):
+                mask[place] = request[place] > 0
+        return mask
 
     def used(self) -> Vector:
         ready = self.ready

@@ -54,6 +54,7 @@ class WaitReason(Enum):
     NODE_SELECTOR = "NodeSelectorMismatch"
     NODE_AFFINITY = "NodeAffinityMismatch"
     TAINT = "UntoleratedTaint"
+    GPU_FAULT = "GpuFault"
     HOST_PORT = "HostPortTaken"
     POD_AFFINITY = "PodAffinityUnsatisfied"
     POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
@@ -80,6 +81,7 @@ _NODE_TEXTS = {
     WaitReason.NODE_SELECTOR: "not matching the node selector",
     WaitReason.NODE_AFFINITY: "not matching the node affinity",
     WaitReason.TAINT: "with a taint that is not tolerated",
+    WaitReason.GPU_FAULT: "with a broken GPU:",
     WaitReason.HOST_PORT: "with the host port in use",
     WaitReason.POD_AFFINITY: "without the pods the affinity asks for",
     WaitReason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
@@ -259,6 +261,7 @@ NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.NODE_SELECTOR: "its labels are not those of nodeSelector",
     WaitReason.NODE_AFFINITY: "required node affinity does not match",
     WaitReason.TAINT: "it has a taint that the pod does not tolerate",
+    WaitReason.GPU_FAULT: "it reports a broken GPU, and the pod asks for one",
     WaitReason.HOST_PORT: "a host port is in use",
     WaitReason.POD_AFFINITY: "the pods that required affinity asks for are not there",
     WaitReason.POD_ANTI_AFFINITY: "pods are there that anti-affinity forbids, on either side",

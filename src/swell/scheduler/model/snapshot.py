@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
+from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.api.meta import Key
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodSpec
@@ -47,7 +48,7 @@ from swell.scheduler.model.native_groups import (
     native_job_name,
     translated,
 )
-from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.nodes import GPU_RESOURCES, NodeTable
 from swell.scheduler.model.priorities import Priorities
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
@@ -88,6 +89,9 @@ class SchedulerSnapshot:
         # Likewise: nodes where a claim got no volume, with the time until which others are tried
         # first; and groups whose volumes are being prepared, with what is awaited.
         self.avoided: dict[str, dict[str, float]] = {}
+        # By what nodes report broken GPUs, and the resources that are GPUs.
+        self.gpu_rules: GpuFaultRules = rules_of()
+        self.gpu_resources: tuple[str, ...] = GPU_RESOURCES
         self.preparing: dict[str, Refusal] = {}
         self.clear()
 
@@ -95,6 +99,7 @@ class SchedulerSnapshot:
         """Forgets all objects, so that they can be put in anew."""
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
+        self.nodes.gpu_rules, self.nodes.gpu_resources = self.gpu_rules, self.gpu_resources
         self.empty_nodes = EmptyNodes(self.nodes, self.dimensions)
         self.affinity_index = AffinityIndex(self.nodes)
         self.jobs: dict[str, JobInfo] = {}
@@ -113,6 +118,11 @@ class SchedulerSnapshot:
         # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
         self._unsettled: dict[str, JobInfo] = {}
+
+    def follow_gpus(self, rules: GpuFaultRules, resources: tuple[str, ...]) -> None:
+        """Sets by what nodes report broken GPUs; before any node is put in."""
+        self.gpu_rules, self.gpu_resources = rules, resources
+        self.nodes.gpu_rules, self.nodes.gpu_resources = rules, resources
 
     # --- objects in and out
 

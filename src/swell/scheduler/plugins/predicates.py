@@ -50,6 +50,8 @@ KNOWN: Final = KnownPlugin(
     silent=("predicate.CacheEnable",),
 )
 _BIND_TIMEOUT_S: Final = 600.0  # as in kube-scheduler and Volcano
+# A message names so many nodes with broken GPUs.
+_NAMED_MAX: Final = 3
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _AFFINITY_REASONS = {
     "affinity": WaitReason.POD_AFFINITY,
@@ -119,7 +121,9 @@ class _PredicateRules:
 
     def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
         for reason, passing in self._fixed(task.shape):
-            yield reason, passing, ""
+            faults = self._nodes.gpu_faults if reason is WaitReason.GPU_FAULT else {}
+            named = (f"{name} {faults[name]}" for name in sorted(faults)[:_NAMED_MAX])
+            yield reason, passing, "; ".join(named)
         yield from self._changing(task, now=True)
 
     def _fixed(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
@@ -128,6 +132,8 @@ class _PredicateRules:
         # A cordon counts as a taint of this name: a pod that tolerates it may go there.
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
             yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
+        if nodes.gpu_faults and nodes.gpu_places(shape.request).any():
+            yield WaitReason.GPU_FAULT, ~nodes.has_gpu_fault
         if self._on["affinity"]:
             yield from self._node_affinity(shape)
         if self._on["taints"]:

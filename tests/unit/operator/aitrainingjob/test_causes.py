@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.injection import HANG_EXIT_CODE
 from swell.api.meta import Condition
+from swell.api.pod import AllocatedResourceStatus, ContainerStatus, DeviceHealth
 from swell.operator.framework.fencing import NodeState
 from tests.unit.operator.scene import (
     Scene,
@@ -197,6 +198,34 @@ def test_avoidance_is_added_to_every_required_term() -> None:
     spec = body_of(scene.look(), "pods")["spec"]
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [len(term["matchFields"]) for term in terms["nodeSelectorTerms"]] == [1, 2]
+
+
+def test_gpu_fault_that_does_not_count_yet_waits() -> None:
+    """The job is looked at again when it will count."""
+    role = with_gpu(a_role(replicas=2, restartScope="Pod", restartPolicy="OnNodeFail"))
+    scene = Scene(a_job({"trainer": role})).running()
+    node = a_node(NODE1, condition="GPUUnhealthy")
+    scene.nodes[NODE1] = NodeState(node, gpu_fault_at=scene.now + 15)
+
+    assert restarted(scene) == []
+    assert scene.look().wake_at == scene.now + 15
+    assert restarted(scene.after(15)) == [1]
+
+
+def test_broken_device_restarts_its_pod_and_keeps_the_node() -> None:
+    """The kubelet names the device; other pods stay, and so does the node."""
+    role = with_gpu(a_role(replicas=2, restartScope="Pod", restartPolicy="OnNodeFail"))
+    scene = Scene(a_job({"trainer": role})).running()
+    for health, expected in (("Unknown", []), ("Healthy", []), ("Unhealthy", [1])):
+        device = DeviceHealth(resource_id="GPU-7", health=health)
+        allocated = AllocatedResourceStatus(name="nvidia.com/gpu", resources=(device,))
+        status = ContainerStatus(name="main", allocated_resources_status=(allocated,))
+        pod = scene.pods[T1]
+        changed = replace(pod.status, container_statuses=(status,))
+        scene.pods[T1] = replace(pod, status=changed)
+        assert restarted(scene) == expected
+    scene.settle().leavers_go()
+    assert "affinity" not in body_of(scene.look(), "pods")["spec"]
 
 
 def test_gpu_fault_does_not_touch_pods_without_gpu() -> None:

@@ -1,0 +1,162 @@
+"""By which conditions and taints a node reports a broken GPU, as administrators configure it. Pure.
+
+A condition is written `Type[=Status][:Reason|Reason...][!Reason|Reason...]`: the status of a fault
+(True if left out), the only reasons that count, and reasons that do not. A taint is written
+`key[=value][:effect]`. A condition that a node does not have is never a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from swell.api.core import Node, Taint
+from swell.api.meta import Condition
+
+STATUSES: Final = ("True", "False", "Unknown")
+# Conditions of node-problem-detector and its kin, of the EKS agent (a broken monitor is no broken
+# GPU), and of NVSentinel without heat and power, which pass by themselves.
+DEFAULT_CONDITIONS: Final = (
+    "GPUUnhealthy",
+    "GpuUnhealthy",
+    "GPUFault",
+    "GPUMissing",
+    "GpuXidError",
+    "NVLinkStatusInactive",
+    "NvidiaGPUProblem",
+    "XIDError",
+    "XIDErrors",
+    "AcceleratedHardwareReady=False!DCGMError",
+    "GpuMemWatch",
+    "GpuNvlinkWatch",
+    "GpuPcieWatch",
+    "GpuSmWatch",
+    "GpuInforomWatch",
+    "GpuMcuWatch",
+    "GpuPmuWatch",
+    "GpuDriverWatch",
+    "SysLogsXIDError",
+    "SysLogsSXIDError",
+    "SysLogsGPUFallenOff",
+    "NVSwitchFatalError",
+    "NVSwitchDown",
+)
+DEFAULT_TAINTS: Final = (
+    "nvidia.com/gpu-unhealthy",
+    "nvidia.com/gpu-fault",
+    "amd.com/gpu-unhealthy",
+    "nvidia.com/gpu-xid-error",
+    "nvidia.com/gpu-nvlink-error",
+    "nvidia.com/gpu-error",
+)
+_CONDITION = re.compile(
+    r"(?P<type>[A-Za-z0-9./_-]+)(=(?P<status>[A-Za-z]+))?"
+    r"(:(?P<only>[^:!|]+(\|[^:!|]+)*))?(!(?P<but>[^:!|]+(\|[^:!|]+)*))?"
+)
+_TAINT = re.compile(r"(?P<key>[A-Za-z0-9./_-]+)(=(?P<value>[A-Za-z0-9._-]*))?(:(?P<effect>\w+))?")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class GpuRuleError(ValueError):
+    """An entry that cannot be read, with the problem."""
+
+    def __init__(self, entry: str, problem: str) -> None:
+        super().__init__(f"{entry!r} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionRule:
+    """A condition whose status means a fault, for some of its reasons."""
+
+    type: str
+    status: str = "True"
+    only: frozenset[str] = frozenset()  # empty: every reason
+    but: frozenset[str] = frozenset()
+
+    def holds(self, condition: Condition) -> bool:
+        return (
+            (condition.type, condition.status) == (self.type, self.status)
+            and (not self.only or condition.reason in self.only)
+            and condition.reason not in self.but
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRule:
+    """A taint that means a fault, whatever value and effect it has unless these are named."""
+
+    key: str
+    value: str | None = None
+    effect: str | None = None
+
+    def holds(self, taint: Taint) -> bool:
+        return (
+            taint.key == self.key
+            and self.value in {None, taint.value}
+            and self.effect in {None, taint.effect}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFaultRules:
+    """All rules of a process."""
+
+    conditions: tuple[ConditionRule, ...]
+    taints: tuple[TaintRule, ...]
+
+    def fault_of(self, node: Node) -> str:
+        """Returns in words by what the node reports a broken GPU; empty if by nothing."""
+        for condition in node.status.conditions:
+            if any(rule.holds(condition) for rule in self.conditions):
+                detail = ": ".join(filter(None, (condition.reason, condition.message)))
+                polarity = "" if condition.status == "True" else f"={condition.status}"
+                return f"{condition.type}{polarity}" + (f" ({detail})" if detail else "")
+        return next(
+            (t.key for t in node.spec.taints if any(rule.holds(t) for rule in self.taints)), ""
+        )
+
+
+@lru_cache(maxsize=64)
+def rules_of(
+    conditions: tuple[str, ...] = DEFAULT_CONDITIONS, taints: tuple[str, ...] = DEFAULT_TAINTS
+) -> GpuFaultRules:
+    """Returns the rules that these entries mean; raises GpuRuleError for one that means none."""
+    return GpuFaultRules(
+        tuple(_condition(entry) for entry in _distinct(conditions)),
+        tuple(_taint(entry) for entry in _distinct(taints)),
+    )
+
+
+def _distinct(entries: tuple[str, ...]) -> Iterable[str]:
+    for at, entry in enumerate(entries):
+        if entry in entries[:at]:
+            raise GpuRuleError(entry, "is given twice")
+        yield entry
+
+
+def _condition(entry: str) -> ConditionRule:
+    found = _CONDITION.fullmatch(entry)
+    if found is None:
+        raise GpuRuleError(entry, "is not of the form Type[=Status][:Reason|...][!Reason|...]")
+    status = found["status"] or "True"
+    if status not in STATUSES:
+        raise GpuRuleError(entry, f"has the status {status}; it must be {', '.join(STATUSES)}")
+    return ConditionRule(
+        found["type"],
+        status,
+        frozenset(filter(None, (found["only"] or "").split("|"))),
+        frozenset(filter(None, (found["but"] or "").split("|"))),
+    )
+
+
+def _taint(entry: str) -> TaintRule:
+    found = _TAINT.fullmatch(entry)
+    if found is None:
+        raise GpuRuleError(entry, "is not of the form key[=value][:effect]")
+    effect = found["effect"]
+    if effect is not None and effect not in _EFFECTS:
+        raise GpuRuleError(entry, f"has the effect {effect}; it must be {', '.join(_EFFECTS)}")
+    return TaintRule(found["key"], found["value"], effect)
