@@ -1,16 +1,19 @@
 """The goodput policy on public traces, beside what its peers have published; and its own cost.
 
-`LOADS=1.0,1.5 WORKLOADS=8 python -m bench policy` has the first workloads of some loads. Replays
-are policy-only: sizes are applied at once. `restart 30 s` is the physics of the published figures;
-`elastic` is what a resize costs with Swell's own library.
+`LOADS=1.0,1.5 WORKLOADS=8 python -m bench policy` has the first workloads of some loads. `restart
+30 s` is the physics of the published figures; `elastic` is what a resize costs with Swell's own
+library. With LIVE=1 the real operator, scheduler and autoscaler decide, which takes a minute of CPU
+a workload; otherwise replays are policy-only, and sizes are applied at once. PAGE=FILE writes the
+figures as a page as well.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -22,15 +25,19 @@ from swell.autoscaler.goodput.sizing import SizingProblem, choose_sizes
 from swell.autoscaler.plan import inquiry_resource
 from swell.autoscaler.policies.goodput import goodput
 from swell.autoscaler.policies.interface import Parameters
+from swell.replay.calibration import Calibration, CalibrationFigures
 from swell.replay.engine import new_runs, replay
 from swell.replay.figures import ReplayFigures, figures_of
+from swell.replay.live.engine import LiveRules, replay_live
 from swell.replay.physics import ELASTIC, restarts
 from swell.replay.profiles import read_profiles
 from swell.replay.sizers import ReplayCluster
-from swell.replay.traces import read_trace
+from swell.replay.traces import TraceJob, read_trace
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "elastic" / "pollux"
 N_NODES, PER_NODE, PERIOD_S = 16, 4, 60.0
+# The mean completion that Sia's authors report for their policy in that setting.
+SIA_PUBLISHED_S = 6970
 # The name of a line, what is known of jobs, and whether a resize costs what it costs Swell.
 KINDS = (
     ("goodput, blind, restart 30 s", "blind", False),
@@ -43,12 +50,63 @@ KINDS = (
 
 def one_replay(load: str, tier: str, is_elastic: bool, workload: int) -> ReplayFigures:
     """Returns the figures of one workload."""
-    trace = read_trace(DATA / "workloads" / f"load-{load}" / f"workload-{workload}.csv")
-    runs = new_runs(trace, read_profiles(DATA), ELASTIC if is_elastic else restarts(30.0))
+    runs = new_runs(
+        workload_trace(load, workload),
+        read_profiles(DATA),
+        ELASTIC if is_elastic else restarts(30.0),
+    )
     # The peers' rule is that a job begins with one GPU; Swell has none.
     first = 0 if is_elastic else 1
-    log = replay(runs, ReplayCluster(N_NODES, PER_NODE, tier, first), "goodput", PERIOD_S)
+    cluster = ReplayCluster(N_NODES, PER_NODE, tier, first)
+    if os.environ.get("LIVE"):
+        return figures_of(replay_live(runs, cluster, LiveRules("goodput", PERIOD_S)), "goodput")
+    return figures_of(replay(runs, cluster, "goodput", PERIOD_S), "goodput")
+
+
+def workload_trace(load: str, workload: int) -> list[TraceJob]:
+    """Returns one of the workloads of a load."""
+    return read_trace(DATA / "workloads" / f"load-{load}" / f"workload-{workload}.csv")
+
+
+def sia_replay(workload: int) -> ReplayFigures:
+    """Returns the figures of a workload in Sia's homogeneous setting, policy-only.
+
+    Jobs of `ncf` become jobs of `cifar10`, and restarts and speeds have the constants of Sia's
+    own simulator.
+    """
+    trace = [
+        replace(job, program="cifar10" if job.program == "ncf" else job.program)
+        for job in workload_trace("1.0", workload)
+    ]
+    runs = new_runs(trace, read_profiles(DATA), restarts(30.0))
+    for run in runs:
+        run.cost = restarts(run.program.restart_s["sia"])
+        run.slowdown = run.program.restart_s["slowdown_sia"]
+    log = replay(runs, ReplayCluster(N_NODES, PER_NODE, "measured", 1), "goodput", PERIOD_S)
     return figures_of(log, "goodput")
+
+
+def calibration(load: str, workload: int) -> CalibrationFigures:
+    """Returns how good estimates of starts are where rigid jobs wait for each other."""
+    runs = new_runs(workload_trace(load, workload), read_profiles(DATA), restarts(30.0))
+    cluster = ReplayCluster(N_NODES, PER_NODE)
+    observed = Calibration(cluster)
+    replay(runs, cluster, "first-come", PERIOD_S, observed.observe)
+    return observed.figures(runs)
+
+
+def calibrations(load: str, n_workloads: int) -> dict[str, object]:
+    """Returns the share of starts within the spread, and the median error, over all workloads."""
+    found = [calibration(load, workload) for workload in range(1, n_workloads + 1)]
+    known = np.array([one.n_waits - one.n_unknown for one in found], np.float64)
+    within = float(np.average([one.within for one in found], weights=known))
+    error = float(np.average([one.median_error for one in found], weights=known))
+    return {
+        f"load {load}: waits above a minute": sum(one.n_waits for one in found),
+        f"load {load}: of which unknown": sum(one.n_unknown for one in found),
+        f"load {load}: starts between p10 and p90, %": round(100 * within, 1),
+        f"load {load}: median error of p50 by the wait": round(error, 3),
+    }
 
 
 def traces(loads: Sequence[str], n_workloads: int) -> dict[str, object]:
@@ -131,4 +189,36 @@ def run() -> dict[str, object]:
         f"decision on {n:,} jobs, {n // 2:,} nodes, s": round(whole_decision_s(n, n // 2), 3)
         for n in (2500, 5000, 10_000)
     }
-    return {**decisions(), **whole, **traces(loads, int(os.environ.get("WORKLOADS", "8")))}
+    n_workloads = int(os.environ.get("WORKLOADS", "8"))
+    sia = [sia_replay(workload).mean_s for workload in range(1, n_workloads + 1)]
+    figures = {
+        **decisions(),
+        **whole,
+        **traces(loads, n_workloads),
+        "Sia's setting: Sia, published, s": SIA_PUBLISHED_S,
+        "Sia's setting: goodput, measured, s": round(float(np.mean(sia)), 1),
+        **calibrations(loads[0], n_workloads),
+    }
+    if "PAGE" in os.environ:
+        Path(os.environ["PAGE"]).write_text(page(figures, loads, n_workloads))
+    return figures
+
+
+def page(figures: Mapping[str, object], loads: Sequence[str], n_workloads: int) -> str:
+    """Returns the figures as a page of the documentation."""
+    how = "with the live programs" if os.environ.get("LIVE") else "policy-only"
+    lines = [f"| {name} | {value} |" for name, value in figures.items()]
+    return "\n".join(
+        (
+            "# Figures of the goodput policy",
+            "",
+            f"Written by `PAGE=… python -m bench policy`: loads {', '.join(loads)}, the first "
+            f"{n_workloads} workloads of each, {how}.",
+            "What the lines mean: [replaying traces](replay.md).",
+            "",
+            "| figure | value |",
+            "| --- | --- |",
+            *lines,
+            "",
+        )
+    )

@@ -262,13 +262,16 @@ ABSURD = ("nan", "inf", "-inf", "-5", "1e300", "0", "", "many", "0x10", "9" * 40
 def a_liar(chance: Random) -> TrainingStatus:
     """A report in which at least one number that counts is absurd or contradicts another."""
     rates = {str(2**n): f"{100 * 2**n * 0.95**n:.4g}" for n in range(chance.randint(1, 5))}
-    kind = chance.randrange(4)
+    kind = chance.randrange(5)
     if kind == 0:
         rates[chance.choice(sorted(rates))] = chance.choice(ABSURD)
     elif kind == 1:
         rates[chance.choice(["-1", "x", "1e9", "9" * 30, "0", "1.5"])] = "100"
     elif kind == 2:
         rates[str(2 ** len(rates))] = f"{100 * 2 ** len(rates) * chance.uniform(5, 1e6):.6g}"
+    elif kind == 3:
+        times = chance.choice(["0.1/0.2", "nan/0", "-1/0", "0/0", "1e9/1", "0.1", "x/y"])
+        return a_report(rates, step_times={f"{chance.randint(1, 8)}/1/64": times})
     else:
         total = chance.randint(1, 10**6)
         return a_report(rates, samples=total + chance.randint(1, 10**12), total_samples=total)

@@ -18,7 +18,8 @@ from swell.runtime.clock import Clock
 
 # A resize is complete when no pod has come or gone for so long.
 SETTLE_S = 0.5
-# A report changes at most this often, like the decisions made by it: each has to be written.
+# A report changes at most this often, and only when there is something new: another size, another
+# measurement, or a hundredth of the work. Each change has to be written.
 REPORT_S = 60.0
 
 
@@ -36,6 +37,7 @@ class ReplayedProgram:
         self._changed = asyncio.Event()
         self._now_s = clock.monotonic()
         self._report: tuple[float, bytes] = (-REPORT_S, b"")
+        self._reported: tuple[int, int, int] | None = None
 
     def start_pod(self, pod: str, node: str) -> None:
         self._nodes[pod] = node
@@ -66,12 +68,19 @@ class ReplayedProgram:
         at, body = self._report
         if now - at >= REPORT_S:
             self._advance()
+            state = (self.run.size, len(self.run.samples), self._percent())
+            if body and state == self._reported:
+                return ReportAnswer(200, body)
+            self._reported = state
             report = report_of(self.run, tells_total=self._tells_total)
             if report is None:
                 raise NoReportError(self.run.name)
             body = encode(report)
             self._report = (now, body)
         return ReportAnswer(200, body)
+
+    def _percent(self) -> int:
+        return int(100 * self.run.progress / self.run.program.total_progress)
 
     async def _settle(self) -> None:
         while self._changed.is_set():
