@@ -117,3 +117,18 @@ def test_plan_queue_says_when_and_what_it_hangs_on(
     assert times["p10"] < times["p50"] < times["p90"]
     assert run([*dump(tmp_path), "other"]) == 0
     assert capsys.readouterr().out == "no job waits\n"
+
+
+def test_plan_job_says_when_a_job_that_waits_would_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = "training: {samples: 0, totalSamples: 6000, rates: {'5': '10'}}, "
+    (*_, path) = dump(tmp_path, training)
+    planned = tmp_path / "job.yaml"
+    planned.write_text(JOB.replace("SIZE", "2").replace("fit", "next"))
+
+    assert run(["plan", "job", str(planned), "-f", path, "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["starts"] == "waits"
+    assert "half of such jobs within" in found["why"]
+    assert found["startEstimate"]["p10"] < found["startEstimate"]["p90"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,7 +63,7 @@ def job(
     from swell.cli.plan.variants import Variant, variants_of
     from swell.cli.plan.whatif import OutlookRules, what_if
 
-    rules = OutlookRules(read_config(config), known_policy(policy), Parameters())
+    rules = OutlookRules(read_config(config), known_policy(policy), Parameters(now=time.time()))
     planned = _read_job(manifest)
     objects = read_world(files, cluster)
     asked = Variant(priority, queue, replicas, node_pool, without, drain)

@@ -25,24 +25,17 @@ def queue(
 ) -> None:
     """Tell when the waiting jobs of a queue would start, with a spread, and what that hangs on."""
     from swell.api.codec import to_body
-    from swell.autoscaler.estimates.keeper import EstimateKeeper
-    from swell.autoscaler.plan import inquiry_resource
     from swell.cli.output import aligned, to_json
-    from swell.cli.plan.whatif import sizing_objects
+    from swell.cli.plan.whatif import estimated_starts
     from swell.cli.starts import START_HEADING, cells
 
     world = read_world(files, cluster)
     now = time.time()
-    values = {one.metadata.name: one.value for one in world.priority_classes}
-    keeper = EstimateKeeper(lambda priority: values.get(priority, 0))
-    for job in world.training_jobs:
-        keeper.note_run(job)
-    snapshot = inquiry_resource(sizing_objects(world))
-    queues = {job.view.id: job.view.queue for job in snapshot.jobs}
+    queues = {job.metadata.key: job.spec.queue for job in world.training_jobs}
     found = [
-        (str(id_), spread.body(now))
-        for id_, spread in keeper.estimate(snapshot, now).items()
-        if name in {"", queues[id_]}
+        (str(id_), estimate)
+        for id_, estimate in estimated_starts(world, now).items()
+        if name in {"", queues[id_.key]}
     ]
     if output is PlanFormat.JSON:
         bodies = [{"job": job, "startEstimate": to_body(estimate)} for job, estimate in found]

@@ -13,16 +13,25 @@ from enum import StrEnum
 
 import msgspec
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
-from swell.api.codec import convert
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, StartEstimate
+from swell.api.codec import convert, to_body
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup, PodGroupPhase
-from swell.autoscaler.plan import AutoscalerObjects, AutoscalerPlan, plan_autoscale
+from swell.autoscaler.estimates.keeper import EstimateKeeper
+from swell.autoscaler.job_views import id_of as job_id
+from swell.autoscaler.plan import (
+    AutoscalerObjects,
+    AutoscalerPlan,
+    inquiry_resource,
+    plan_autoscale,
+)
 from swell.autoscaler.policies.interface import Parameters
+from swell.autoscaler.views import JobId
 from swell.cli.command_line import CommandError
 from swell.cli.plan.variants import Variant, changed_cluster, changed_job
+from swell.cli.starts import sentence
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.labels import FINALIZER
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
@@ -55,6 +64,7 @@ class JobOutlook:
     makes_room: tuple[str, ...]
     size: str
     why: str
+    when: StartEstimate | None = None  # of one that waits
 
     def body(self) -> dict[str, object]:
         """Returns the answer as JSON data."""
@@ -65,6 +75,7 @@ class JobOutlook:
             "makesRoom": list(self.makes_room),
             "size": self.size,
             "why": self.why,
+            "startEstimate": None if self.when is None else to_body(self.when),
         }
 
     def row(self) -> tuple[str, ...]:
@@ -126,7 +137,11 @@ def what_if(
         return JobOutlook(
             variant.label, Start.NEVER, {}, (), "", refusal or "it fits no empty cluster"
         )
-    return JobOutlook(variant.label, Start.WAITS, {}, (), "", refusal or "there is no room")
+    why, when, now = refusal or "there is no room", None, rules.parameters.now
+    if now is not None:
+        when = estimated_starts(world, now).get(job_id(job))
+        why += "" if when is None else f"; starts {sentence(when, now)}"
+    return JobOutlook(variant.label, Start.WAITS, {}, (), "", why, when)
 
 
 def _begun(job: AITrainingJob) -> AITrainingJob:
@@ -174,6 +189,16 @@ def _creates(plan: Plan) -> Iterator[CreateObject]:
 def _sizes(world: SchedulerObjects, rules: OutlookRules) -> AutoscalerPlan:
     objects = sizing_objects(world)
     return plan_autoscale(objects, rules.parameters, rules.policy, scheduler=rules.config)
+
+
+def estimated_starts(world: SchedulerObjects, now: float) -> dict[JobId, StartEstimate]:
+    """Returns when the waiting jobs of a cluster would start, in the order they are tried in."""
+    values = {one.metadata.name: one.value for one in world.priority_classes}
+    keeper = EstimateKeeper(lambda priority: values.get(priority, 0))
+    for job in world.training_jobs:
+        keeper.note_run(job)
+    snapshot = inquiry_resource(sizing_objects(world))
+    return {id_: spread.body(now) for id_, spread in keeper.estimate(snapshot, now).items()}
 
 
 def sizing_objects(world: SchedulerObjects) -> AutoscalerObjects:
