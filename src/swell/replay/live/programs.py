@@ -18,8 +18,8 @@ from swell.runtime.clock import Clock
 
 # A resize is complete when no pod has come or gone for so long.
 SETTLE_S = 0.5
-# A report changes at most this often, and only when there is something new: another size, another
-# measurement, or a hundredth of the work. Each change has to be written.
+# A report of progress changes at most this often, and by a hundredth of the work at least, since
+# each change has to be written; one of another size follows at once.
 REPORT_S = 60.0
 
 
@@ -37,7 +37,7 @@ class ReplayedProgram:
         self._changed = asyncio.Event()
         self._now_s = clock.monotonic()
         self._report: tuple[float, bytes] = (-REPORT_S, b"")
-        self._reported: tuple[int, int, int] | None = None
+        self._reported = ((0, 0), (0, 0))
 
     def start_pod(self, pod: str, node: str) -> None:
         self._nodes[pod] = node
@@ -64,23 +64,19 @@ class ReplayedProgram:
 
     def answer(self) -> ReportAnswer:
         """Returns the program's report. Raises NoReportError before its first step."""
-        now = self._clock.monotonic()
+        self._advance()
+        now, run = self._clock.monotonic(), self.run
         at, body = self._report
-        if now - at >= REPORT_S:
-            self._advance()
-            state = (self.run.size, len(self.run.samples), self._percent())
-            if body and state == self._reported:
-                return ReportAnswer(200, body)
-            self._reported = state
-            report = report_of(self.run, tells_total=self._tells_total)
+        shapes = (run.size, len(run.rates))
+        work = (len(run.samples), int(100 * run.progress / run.program.total_progress))
+        is_due = now - at >= REPORT_S and work != self._reported[1]
+        if not body or shapes != self._reported[0] or is_due:
+            report = report_of(run, tells_total=self._tells_total)
             if report is None:
-                raise NoReportError(self.run.name)
+                raise NoReportError(run.name)
             body = encode(report)
-            self._report = (now, body)
+            self._report, self._reported = (now, body), (shapes, work)
         return ReportAnswer(200, body)
-
-    def _percent(self) -> int:
-        return int(100 * self.run.progress / self.run.program.total_progress)
 
     async def _settle(self) -> None:
         while self._changed.is_set():
