@@ -7,6 +7,7 @@ import pytest
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert, to_body
 from swell.api.report import TrainingReport
+from swell.api.schemas.training import BATCHES_SIZE_MAX, NUMBER_SIZE_MAX
 from swell.api.training import TrainingStatus
 from swell.autoscaler.goodput.batches import BatchRange
 from swell.autoscaler.goodput.evidence import SpeedEvidence, read_evidence
@@ -162,3 +163,16 @@ def test_profile_of_unnamed_jobs_is_that_of_their_images_and_commands() -> None:
     assert program(image="a", command=["x"]) == program(image="a", command=["x"], name="other")
     assert program(image="a", command=["x"]) != program(image="a", command=["y"])
     assert program() == program(image=None)
+
+
+def test_the_longest_texts_fit_the_definition_of_a_job() -> None:
+    """A status that the API server refuses would not be written for anything else either."""
+    status = reported(
+        step_times={"999999/999999/999999999": (86400.0, 86399.9), "1/1/1": (1e15, 1e15)},
+        batch_range=(999_999_999,) * 4,
+    )
+
+    assert list(status.step_times) == ["999999/999999/999999999"]
+    assert max(map(len, status.step_times.values())) <= NUMBER_SIZE_MAX
+    assert 0 < len(status.batch_range) <= BATCHES_SIZE_MAX
+    assert reported(batch_range=(2**53,) * 4).batch_range == ""

@@ -123,6 +123,12 @@ counts = st.integers(-(2**70), 2**70) | st.none()
             "samples": counts,
             "totalSamples": counts,
             "rates": st.dictionaries(st.text(max_size=5) | st.just("2"), numbers, max_size=9),
+            "stepTimes": st.dictionaries(
+                st.sampled_from(["1/1/8", "2/1/8", "0/0/0", "x"]),
+                st.tuples(numbers, numbers),
+                max_size=3,
+            ),
+            "batchRange": st.none() | st.tuples(counts, counts, counts, counts),
             "loss": numbers,
             "gradientNorm2": numbers,
             "gradientVariance": numbers,
@@ -143,6 +149,8 @@ def test_no_report_breaks_the_status(fields: dict[str, object]) -> None:
     texts = [status.rate, status.noise, status.loss, status.last_pause_seconds]
 
     assert all(len(text) <= 32 for text in (*texts, *status.rates.values()))
+    assert all(len(text) <= 32 for text in status.step_times.values())
+    assert len(status.batch_range) <= 64
     assert all(math.isfinite(float(text)) for text in texts if text)
 
 

@@ -86,8 +86,8 @@ def test_history_of_a_replay_is_a_trace_of_the_same_work(
     ]
     path.write_text("\n".join(["name,time,work_s,min,max,serial", *lines]))
 
-    given = ["--period", "30", "--cooldown", "30"]
-    assert run(["replay", str(path), "--nodes", "2x4", *given, "-o", "history"]) == 0
+    pace = ["--period", "30", "--cooldown", "30"]
+    assert run(["replay", str(path), "--nodes", "2x4", *pace, "-o", "history"]) == 0
     again.write_text(capsys.readouterr().out)
     jobs, n_left_out = read_jobs(again)
 

@@ -21,6 +21,8 @@ from swell.api.training import TrainingSave, TrainingStatus, TrainingStraggler
 
 # Replicas, nodes, and samples of one replica in a step.
 _SHAPE = re.compile(r"[1-9][0-9]{0,5}/[1-9][0-9]{0,5}/[1-9][0-9]{0,8}", re.ASCII)
+# No step takes longer than a day; the texts of a status are short by these bounds.
+_STEP_S_MAX, _BATCH_MAX = 86400.0, 999_999_999
 # The largest integer that every JSON reader keeps exact.
 COUNT_MAX = 2**53 - 1
 _NUMBER_MAX = 1e15
@@ -152,13 +154,13 @@ def _step_times(times: dict[str, tuple[float, float]]) -> dict[str, str]:
     known = {
         shape: f"{_text(step_s)}/{_text(sync_s)}"
         for shape, (step_s, sync_s) in times.items()
-        if _SHAPE.fullmatch(shape) and _is_sound(step_s) and step_s > 0 and _is_sound(sync_s)
+        if _SHAPE.fullmatch(shape) and 0 < step_s <= _STEP_S_MAX and 0 <= sync_s <= step_s
     }
     return dict(list(known.items())[-RATES_MAX:])
 
 
 def _batch_range(batches: tuple[int, int, int, int] | None) -> str:
-    if batches is None or not all(1 <= one <= COUNT_MAX for one in batches):
+    if batches is None or not all(1 <= one <= _BATCH_MAX for one in batches):
         return ""
     return "/".join(map(str, batches))
 
