@@ -214,6 +214,7 @@ def page(figures: Mapping[str, object], loads: Sequence[str], n_workloads: int) 
             "",
             f"Written by `PAGE=… python -m bench policy`: loads {', '.join(loads)}, the first "
             f"{n_workloads} workloads of each, {how}.",
+            "Published figures are means over all eight workloads of a load, whatever ran here.",
             "What the lines mean: [replaying traces](replay.md).",
             "",
             "| figure | value |",
