@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -36,7 +37,7 @@ def main() -> None:
     for x, y in job.batches(data, batch_size=24, epochs=int(os.environ.get("EPOCHS", "8"))):
         done = job.steps
         with job.step():
-            time.sleep(float(os.environ.get("STEP_S", "0")))
+            time.sleep(float(Path(os.environ["PACE"]).read_text()) if "PACE" in os.environ else 0)
             grads = job.average(gradient(job.params, x, y))
             job.opt_state = jax.tree.map(lambda m, g: 0.9 * m + g, job.opt_state, grads)
             job.params = jax.tree.map(lambda p, m: p - 0.02 * m, job.params, job.opt_state)

@@ -19,6 +19,8 @@ PROGRAM = [os.environ.get("SWELL_JAX_PYTHON", sys.executable), "-m", "tests.e2e.
 EPOCHS = "16"
 # Three processes load JAX at once, beside other tests.
 WITHIN_S = 240.0
+# A step, while processes come and go: all of them take longer than any process takes to load.
+SLOW_S = 1.0
 
 
 def test_jax_survives_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
@@ -26,7 +28,8 @@ def test_jax_survives_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "EPOCHS": EPOCHS}
     alone = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, capture_output=True)
     undisturbed = np.array(json.loads(alone.stdout.splitlines()[-1])["final"])
-    cluster = TrainingCluster(tmp_path, PROGRAM, EPOCHS=EPOCHS, STEP_S="0.05")
+    cluster = TrainingCluster(tmp_path, PROGRAM, EPOCHS=EPOCHS)
+    cluster.set_pace(SLOW_S)
     try:
         cluster.begin(3)
         cluster.wait_for_size(3, within_s=WITHIN_S)
@@ -35,6 +38,7 @@ def test_jax_survives_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
         cluster.wait_for_size(3, killed, within_s=WITHIN_S)
         shrunk = cluster.resize(2)
         cluster.wait_for_size(2, shrunk, WITHIN_S)
+        cluster.set_pace(0.0)
 
         assert cluster.wait_for_end(300)[:2] == [0, 0]
 

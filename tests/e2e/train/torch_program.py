@@ -34,6 +34,12 @@ def say(**fact: Any) -> None:
     os.write(FACTS, json.dumps({"at": time.time(), "index": INDEX, **fact}).encode() + b"\n")
 
 
+def pause() -> None:
+    """Take as long for a step as the test wants now."""
+    path = os.environ.get("PACE")
+    time.sleep(float(Path(path).read_text()) if path else 0.0)
+
+
 def weights(model: Elastic) -> list[float]:
     parts = []
     for parameter in model.parameters():
@@ -67,7 +73,7 @@ def main() -> None:
     for x, y in model.batches(data, batch_size=N_BATCH, epochs=epochs):
         done = model.steps
         with model.step():
-            time.sleep(float(os.environ.get("STEP_S", "0")))
+            pause()
             optimizer.zero_grad()
             loss = criterion(model(x), y)
             loss.backward()

@@ -49,6 +49,17 @@ class TrainingCluster:
         """Give a variable to all processes that are started from now on."""
         self._variables[name] = value
 
+    def set_pace(self, seconds: float) -> None:
+        """Let each step of a program that reads `$PACE` take so long from now on.
+
+        Training has to last until the successors of killed processes have loaded their framework,
+        however long that takes.
+        """
+        path = self.folder / "pace"
+        path.with_suffix(".new").write_text(str(seconds))
+        path.with_suffix(".new").rename(path)
+        self._variables["PACE"] = str(path)
+
     def address(self, index: int) -> str:
         return f"{self._network}.{index + 1}"
 
