@@ -42,6 +42,11 @@ INSTANCE_VARIABLE = "TRAININGJOB_INSTANCE"
 # it is derived: the hexadecimal HMAC-SHA-256 of the label, by the job's secret.
 REPORT_PATH = "/report"
 REPORT_TOKEN_LABEL = b"swell report"
+# Where pods cannot be asked: the address to which a leader sends its report, and the file with the
+# token by which the API server knows the pod. The token is good for this audience alone.
+REPORT_URL_VARIABLE = "SWELL_REPORT_URL"
+REPORT_TOKEN_FILE_VARIABLE = "SWELL_REPORT_TOKEN_FILE"  # noqa: S105 (the name of a variable)
+REPORT_AUDIENCE = "swell"
 # The folder of checkpoints that `swell run --checkpoints` names.
 CHECKPOINTS_VARIABLE = "SWELL_CHECKPOINTS"
 # The volume with that file, and the annotation by which Swell's node agent hands its content on.

@@ -29,6 +29,9 @@ ACCESS_REVIEWS: Resource[Body] = Resource(
     dict,
     namespaced=False,
 )
+# The facts about a pod that a server tells of a token that is bound to it.
+_POD_NAME = "authentication.kubernetes.io/pod-name"
+_POD_UID = "authentication.kubernetes.io/pod-uid"
 # Prometheus asks every 15 to 60 s: most scrapes cost no review, and a revoked token is soon out.
 _VALID_S = 60.0
 # More clients than any cluster has for metrics; guessed tokens cannot fill the memory.
@@ -53,6 +56,33 @@ async def token_user(cluster: Cluster, token: str) -> ReviewedUser | None:
         return None
     user = status.get("user") or {}
     return ReviewedUser(user.get("username", ""), tuple(user.get("groups") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedPod:
+    """The pod that a token is bound to."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+async def token_pod(cluster: Cluster, token: str, audience: str) -> ReviewedPod | None:
+    """Returns the pod of a token that is meant for an audience; None for any other token.
+
+    The API server soon refuses a token whose pod is gone.
+    """
+    review = {"metadata": {}, "spec": {"token": token, "audiences": [audience]}}
+    status = (await cluster.create(TOKEN_REVIEWS, review)).get("status") or {}
+    # A server that knows nothing of audiences does not say for which one it accepts a token.
+    if not status.get("authenticated") or audience not in (status.get("audiences") or ()):
+        return None
+    user = status.get("user") or {}
+    extra, account = user.get("extra") or {}, str(user.get("username", "")).split(":")
+    names, uids = extra.get(_POD_NAME) or (), extra.get(_POD_UID) or ()
+    if account[:2] != ["system", "serviceaccount"] or len(account) != 4 or not names or not uids:
+        return None
+    return ReviewedPod(account[2], names[0], uids[0])
 
 
 async def is_allowed(cluster: Cluster, user: ReviewedUser, attributes: Body) -> bool:

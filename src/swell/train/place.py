@@ -25,6 +25,9 @@ class Place:
     report: Path | None = None
     # The pod's UID, where the instance is to be found by it in the members folder.
     uid: str = ""
+    # Where a leader sends its report, and the file with the token that it shows there.
+    report_url: str = ""
+    report_token: Path | None = None
 
 
 def place_of(environ: Mapping[str, str]) -> Place | None:
@@ -36,6 +39,7 @@ def place_of(environ: Mapping[str, str]) -> Place | None:
     secret = environ.get(injection.SECRET_FILE_VARIABLE)
     release = environ.get(injection.RELEASE_FILE_VARIABLE)
     report = environ.get(injection.REPORT_FILE_VARIABLE)
+    token = environ.get(injection.REPORT_TOKEN_FILE_VARIABLE)
     is_numbered = injection.INSTANCE_VARIABLE in environ
     return Place(
         job=environ.get("TRAININGJOB_NAME", ""),
@@ -49,4 +53,6 @@ def place_of(environ: Mapping[str, str]) -> Place | None:
         release=Path(release) if release else None,
         report=Path(report) if report else None,
         uid="" if is_numbered else environ.get(injection.UID_VARIABLE, ""),
+        report_url=environ.get(injection.REPORT_URL_VARIABLE, ""),
+        report_token=Path(token) if token else None,
     )

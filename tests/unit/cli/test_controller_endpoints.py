@@ -8,7 +8,7 @@ import pytest
 
 from swell.cli.command_line import CommandError
 from swell.cli.controllers.options import MetricsAuth
-from swell.cli.controllers.process import asks_for_token, metrics_tls
+from swell.cli.controllers.process import asks_for_token, server_tls
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ def test_token_is_asked_for(auth: MetricsAuth, host: str, asks: bool) -> None:
 
 def test_certificate_is_made_where_none_is_given() -> None:
     """It needs no file system: the root of a container is read-only."""
-    assert metrics_tls("").get_ca_certs() == []
+    assert server_tls("").get_ca_certs() == []
 
 
 def test_folder_without_a_certificate_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no usable tls"):
-        metrics_tls(str(tmp_path))
+        server_tls(str(tmp_path))
     (tmp_path / "tls.crt").write_text("not a certificate")
     (tmp_path / "tls.key").write_text("not a key")
     with pytest.raises(CommandError, match=str(tmp_path)):
-        metrics_tls(str(tmp_path))
+        server_tls(str(tmp_path))

@@ -25,6 +25,7 @@ FLAGS = (
     "--gang", "--no-gang", "--gang-api", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
+    "--reports-addr", "--reports-url", "--reports-cert-dir",
 )  # fmt: skip
 
 Started = tuple[ControllerProcess, command.OperatorServices]
@@ -241,3 +242,32 @@ def test_a_history_of_nothing_is_refused(
     assert run(["operator", "--history-days", "0"]) == 2
     assert "--history-days is 0" in capsys.readouterr().err
     assert not started
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--reports-addr", ":1"], "given together"),
+        (["--reports-url", "http://x"], "given together"),
+        (["--reports-addr", ":1", "--reports-url", "https://x"], "must begin with http://"),
+        (
+            ["--reports-addr", ":1", "--reports-url", "http://x", "--reports-cert-dir", "/c"],
+            "must begin with https://",
+        ),
+    ],
+)
+def test_flags_of_the_report_endpoint_have_to_fit(
+    started: list[Started], capsys: pytest.CaptureFixture[str], given: list[str], problem: str
+) -> None:
+    assert run(["operator", *given]) == 2
+
+    assert problem in capsys.readouterr().err
+    assert started == []
+
+
+def test_pods_are_told_the_address_of_the_report_endpoint(started: list[Started]) -> None:
+    assert run(["operator", "--reports-addr", ":1", "--reports-url", "http://x"]) == 0
+
+    ((_, services),) = started
+    assert services.reports.reports_addr == ":1"
+    assert (services.jobs.report_url, services.training_jobs.report_url) == ("http://x", "http://x")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from swell.autoscaler.settings import AutoscalerSettings
     from swell.cli.controllers.process import ProgramDependencies
     from swell.operator.framework.kind import AnyJobKind
+    from swell.operator.framework.report_inbox import ReportInbox
     from swell.runtime.manager import Manager
 
 S = TypeVar("S", bound=OperatorSettings)
@@ -269,6 +270,38 @@ class JobOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """The endpoint for reports of training programs, where these cannot be asked by the operator.
+
+    Each pod then gets a token of the audience `swell`, which is bound to it.
+    """
+
+    reports_addr: Annotated[
+        str, option("--reports-addr", "host:port to which training programs send reports.")
+    ] = ""
+    reports_url: Annotated[
+        str, option("--reports-url", "The http(s):// address of that port, as pods reach it.")
+    ] = ""
+    reports_cert_dir: Annotated[
+        str,
+        option(
+            "--reports-cert-dir",
+            "Folder with tls.crt and tls.key for HTTPS, which pods can verify; without one, HTTP.",
+        ),
+    ] = ""
+
+    def check(self) -> None:
+        """Raise CommandError for flags that make no sense together."""
+        if bool(self.reports_addr) != bool(self.reports_url):
+            problem = "--reports-addr and --reports-url are given together, or neither"
+            raise CommandError(problem, "the first is listened at, the second told to pods", USAGE)
+        scheme = "https" if self.reports_cert_dir else "http"
+        if self.reports_url and not self.reports_url.startswith(f"{scheme}://"):
+            problem = f"--reports-url is {self.reports_url!r}, and must begin with {scheme}://"
+            raise CommandError(problem, "HTTPS needs --reports-cert-dir", USAGE)
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorServices:
     """Settings of the services that the operator's process runs; no `sizes`, no autoscaler."""
 
@@ -276,6 +309,7 @@ class OperatorServices:
     training_jobs: TrainingJobSettings
     sizes: AutoscalerSettings | None
     install_crds: bool
+    reports: ReportOptions = ReportOptions()
 
 
 @option_groups
@@ -284,6 +318,7 @@ def operator(
     config: Config = None,
     server: ApiServerOptions,
     jobs: JobOptions,
+    reports: ReportOptions,
     autoscaler: AutoscalerOptions,
     install_crds: InstallCrds = None,
     lease: LeaseOptions = _LEASE,
@@ -293,12 +328,15 @@ def operator(
     """Run the job controllers until told to stop."""
     del config, logtostderr  # the first was read already; logs go to stderr anyway
     sizes = autoscaler.settings()
+    reports.check()
+    url = reports.reports_url
     services = OperatorServices(
-        jobs.ai_training_job_settings(sizes.gpu_resources),
-        jobs.training_job_settings(sizes.gpu_resources),
+        replace(jobs.ai_training_job_settings(sizes.gpu_resources), report_url=url),
+        replace(jobs.training_job_settings(sizes.gpu_resources), report_url=url),
         sizes if autoscaler.autoscale else None,
         # An operator that is pointed at a server by hand has nobody to install them before it.
         bool(server.master) if install_crds is None else install_crds,
+        reports,
     )
     _run(ControllerProcess("operator", server, lease, endpoints), services)
 
@@ -343,6 +381,7 @@ def _add_services(
             metrics=metrics,
         )
         manager.add("autoscaler", choose_sizes)
+    inbox = _report_inbox(manager, dependencies, services.reports)
     kinds: list[AnyJobKind] = [
         training_job_kind(services.training_jobs),
         ai_training_job_kind(services.jobs),
@@ -357,5 +396,23 @@ def _add_services(
             election=candidacy(lease, access, kind.names.lease_suffix),
             metrics=metrics,
             health=health,
+            inbox=inbox,
         )
         manager.add(kind.names.service, work)
+
+
+def _report_inbox(
+    manager: Manager, dependencies: ProgramDependencies, reports: ReportOptions
+) -> ReportInbox | None:
+    """Serve the endpoint for reports, if there is one. It answers while an operator leads."""
+    if not reports.reports_addr:
+        return None
+    from swell.cli.controllers.process import host_port, server_tls
+    from swell.operator.framework.report_inbox import ReportInbox
+
+    host, port = host_port(reports.reports_addr)
+    folder = reports.reports_cert_dir
+    tls = server_tls(folder, "--reports-cert-dir") if folder else None
+    inbox = ReportInbox(dependencies.cluster, dependencies.clock, host, port, tls)
+    manager.add(f"reports {reports.reports_addr}", inbox.run)
+    return inbox

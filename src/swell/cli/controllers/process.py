@@ -157,7 +157,7 @@ def _add_endpoints(manager: Manager, shown: EndpointOptions, parts: ProgramDepen
         guard, tls = None, None
         if asks_for_token(shown.metrics_auth, host):
             guard = PathAccess(parts.cluster, parts.clock, METRICS_PATH)
-            tls = metrics_tls(shown.metrics_cert_dir)
+            tls = server_tls(shown.metrics_cert_dir)
         endpoints = Endpoints(
             parts.health, parts.metrics, host=host, port=port, access=guard, tls=tls
         )
@@ -177,14 +177,14 @@ def asks_for_token(auth: MetricsAuth, host: str) -> bool:
         return host != "localhost"
 
 
-def metrics_tls(folder: str) -> ssl.SSLContext:
-    """Return the TLS context of the metrics; a folder without a usable pair is a CommandError."""
+def server_tls(folder: str, flag: str = "--metrics-cert-dir") -> ssl.SSLContext:
+    """Return the TLS context of an endpoint; a folder without a usable pair is a CommandError."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     if folder:
         try:
             tls.load_cert_chain(Path(folder, "tls.crt"), Path(folder, "tls.key"))
         except OSError as error:  # a pair that does not match is an SSLError, which is one, too
-            why = f"--metrics-cert-dir {folder}: no usable tls.crt and tls.key: {error}"
+            why = f"{flag} {folder}: no usable tls.crt and tls.key: {error}"
             raise CommandError(why, exit_code=USAGE) from error
         return tls
     certificate, key = self_signed()

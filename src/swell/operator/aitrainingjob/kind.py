@@ -108,6 +108,7 @@ def ai_training_job_kind(
         manager_of=lambda job: job.spec.managed_by,
         dependents=dependents,
         report_target=report_target,
+        job_of=lambda pod: next(iter(_jobs_of(pod)), None),
         meter=JobMetrics,
         place_of=ai_training_job_place,
     )
@@ -263,6 +264,7 @@ def report_target(job: AITrainingJob, informers: AITrainingJobInformers) -> Repo
             one.index,
             one.pod.status.pod_ip,
             one.pod.metadata.annotations.get(REPORT_ANNOTATION, ""),
+            one.pod.metadata.uid,
         )
         for one in sorted(running, key=lambda one: (one.index, one.role))
     )

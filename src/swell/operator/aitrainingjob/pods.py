@@ -83,7 +83,8 @@ def _training_parts(snapshot: AITrainingJobSnapshot) -> TrainingParts | None:
         return None
     meta = snapshot.job.metadata
     every = (one for spec in snapshot.roles.values() for one in containers(spec.template))
-    return TrainingParts(labels.members_name(meta.name), secret_name(meta), free_port(every))
+    members, url = labels.members_name(meta.name), snapshot.settings.report_url
+    return TrainingParts(members, secret_name(meta), free_port(every), url)
 
 
 def _add_training(

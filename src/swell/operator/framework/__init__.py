@@ -17,6 +17,7 @@ out. In reading order:
 - `training`: the parts that a training program gets if its job asks for them.
 - `reports`: reports of training programs, read with their bounds, and turned into a status.
 - `report_client`, `report_puller`: ask the programs for them, beside the decisions.
+- `report_inbox`: takes reports that pods send, where they cannot be asked.
 - `recovery`: what a lost or damaged status is rebuilt from.
 - `metrics`: jobs by phase, and what is counted and logged of the events.
 - `managers`: jobs that are left to another controller.

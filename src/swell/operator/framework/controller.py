@@ -44,6 +44,7 @@ from swell.runtime.executor import EventSink, Executor
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import ManagedService
 from swell.runtime.plan import NOTHING, EmitEvent, Plan
+from swell.runtime.reviews import ReviewedPod
 from swell.runtime.uncertain import Children
 
 log = get_logger(__name__)
@@ -175,6 +176,14 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             settings=kind.settings.history,
             namespace=kind.settings.namespace,
         )
+
+    def take_report(self, sender: ReviewedPod, raw: bytes) -> bool:
+        """Keep a report that a pod has sent; whether it is of a pod of this kind's jobs."""
+        pod = self.informers.pods.get(Key(sender.namespace, sender.name))
+        if self.reports is None or pod is None or pod.metadata.uid != sender.uid:
+            return False
+        job = self._kind.job_of(pod)
+        return job is not None and self.reports.take(job, pod.metadata.uid, raw)
 
     @property
     def services(self) -> tuple[ManagedService, ...]:

@@ -168,8 +168,9 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     at again when the node of a pod changes. `children_of` selects a job's children on the server,
     and may select more than those. Children change in bursts, so a job is looked at `settle_s`
     after the first change instead of once for each. `report_target` names the pods that are asked
-    for the report of a job's program; None where there is nothing to ask. `manager_of` is the
-    `managedBy` of a job; `dependents` are the jobs to look at when another one changes.
+    for the report of a job's program; None where there is nothing to ask; `job_of` is a pod's job.
+    `manager_of` is the `managedBy` of a job; `dependents` are the jobs to look at when another one
+    changes.
     """
 
     names: KindNames
@@ -186,6 +187,7 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     manager_of: Callable[[JobT], str]
     dependents: Callable[[Key, InformersT], Iterable[Key]] | None = None
     report_target: Callable[[JobT, InformersT], ReportTarget | None] | None = None
+    job_of: Callable[[Pod], Key | None] = lambda _: None
     meter: Callable[[CollectorRegistry], JobMeter[JobT]] | None = None
     # The job, role and index of a pod, for the record of the job's life.
     place_of: PlaceOf | None = None

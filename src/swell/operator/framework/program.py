@@ -5,6 +5,7 @@ A process runs one `operate` for each job kind, each with a lease of its own.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from random import Random
 
 from swell.api.crds import crd
@@ -20,6 +21,7 @@ from swell.operator.framework.kind import (
     SnapshotT,
 )
 from swell.operator.framework.report_client import fetch_report
+from swell.operator.framework.report_inbox import ReportInbox
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.errors import AlreadyExistsError
@@ -46,6 +48,7 @@ async def operate(
     election: Election | None = None,
     metrics: Metrics | None = None,
     health: HealthChecks | None = None,
+    inbox: ReportInbox | None = None,
 ) -> None:
     """Run one job kind's operator until cancelled; plans that have begun are then finished.
 
@@ -61,7 +64,8 @@ async def operate(
         operator = JobOperator(kind, dependencies, meter)
         if health is not None:
             health.ready[kind.names.readiness] = operator.problem
-        await run_services(operator.services, clock)
+        with inbox.open_to(operator.take_report) if inbox is not None else nullcontext():
+            await run_services(operator.services, clock)
 
     await run_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
 

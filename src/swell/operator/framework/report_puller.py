@@ -1,5 +1,7 @@
 """Asks the programs of running jobs for their reports, and keeps the newest of each job.
 
+Where programs cannot be asked they send their reports by themselves, to the `report_inbox`.
+
 It runs beside the decisions, which read what was kept last and never wait for an answer. A job is
 asked every ten seconds, less often where there are many: all of them together have a fixed share
 of the operator's time.
@@ -91,6 +93,21 @@ class ReportPuller:
             self._followed[key] = _FollowedJob(target.uid)
             self._queue.add_after(key, self._interval_s(0))
 
+    def take(self, key: Key, uid: Uid, raw: bytes) -> bool:
+        """Keep a report that the pod with this UID has sent; whether it is one of the job's."""
+        target = self._target(key)
+        sources = target.sources if target is not None else ()
+        source = next((one for one in sources if one.uid == uid), None)
+        found = self._read(source, raw) if source is not None else None
+        if target is None or found is None:
+            return False
+        held = self._followed.get(key)
+        if held is None or held.uid != target.uid:
+            held = self._followed[key] = _FollowedJob(target.uid)
+            self._queue.add_after(key, self._interval_s(0))
+        self._keep(key, held, found)
+        return True
+
     async def run(self) -> None:
         """Ask jobs in turn, until `stop`."""
         await run_workers(self._worker, N_WORKERS)
@@ -124,6 +141,9 @@ class ReportPuller:
         if found is None:
             held.n_silent += 1
             return
+        self._keep(key, held, found)
+
+    def _keep(self, key: Key, held: _FollowedJob, found: ReceivedReport) -> None:
         held.n_silent = 0
         if held.received is None or held.received.report != found.report:
             held.received = found

@@ -55,6 +55,7 @@ class ReportSource:
     index: int
     address: str
     written: str = ""
+    uid: str = ""  # the pod's
 
 
 @dataclass(frozen=True, slots=True)

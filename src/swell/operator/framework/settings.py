@@ -42,3 +42,5 @@ class OperatorSettings:
     gpu_fault_taints: tuple[str, ...] = DEFAULT_TAINTS
     gpu_fault_after_s: float = 15.0
     gpu_fault_max_share: float = 0.2
+    # The address to which training programs send their reports; empty: they are only asked.
+    report_url: str = ""

@@ -39,6 +39,10 @@ SECRET_FOLDER = "/etc/swell/secret"  # noqa: S105 (the name of a folder)
 POD_FOLDER = "/etc/swell/pod"
 RELEASE_FILE = "release"
 REPORT_FOLDER = "/run/swell"
+TOKEN_FOLDER = "/etc/swell/token"  # noqa: S105 (the name of a folder)
+_TOKEN_FILE = "token"  # noqa: S105 (the name of a file)
+# The kubelet renews a token when a fifth of its life is left.
+_TOKEN_S = 3600
 # Readable by the owner alone; a program that runs as another user needs `fsGroup`.
 _SECRET_MODE = 0o400
 _PORT_MAX = 65535
@@ -53,6 +57,7 @@ class TrainingParts:
     members: str
     secret: str
     bus_port: int
+    report_url: str = ""  # to which reports are sent; empty: programs are only asked
 
 
 def asks_for_training(reporting: bool | None, meta: ObjectMeta, containers: Iterable[Body]) -> bool:
@@ -136,7 +141,7 @@ def add_training_parts(spec: Body, parts: TrainingParts, own: Iterable[tuple[str
     variables = [*_variables(parts), *({"name": name, "value": value} for name, value in own)]
     for container in _members_of(spec):
         container["env"] = [*variables, *objects(container.get("env"))]
-        _mount(container)
+        _mount(container, parts)
 
 
 def _volumes(parts: TrainingParts) -> list[Body]:
@@ -144,6 +149,12 @@ def _volumes(parts: TrainingParts) -> list[Body]:
         "path": RELEASE_FILE,
         "fieldRef": {"fieldPath": f"metadata.annotations['{RELEASE}']"},
     }
+    token: Body = {
+        "audience": injection.REPORT_AUDIENCE,
+        "expirationSeconds": _TOKEN_S,
+        "path": _TOKEN_FILE,
+    }
+    sends = {"name": "swell-token", "projected": {"sources": [{"serviceAccountToken": token}]}}
     return [
         {"name": "swell-members", "configMap": {"name": parts.members}},
         {
@@ -152,6 +163,7 @@ def _volumes(parts: TrainingParts) -> list[Body]:
         },
         {"name": "swell-pod", "downwardAPI": {"items": [release]}},
         {"name": injection.REPORT_VOLUME, "emptyDir": {}},
+        *([sends] if parts.report_url else []),
     ]
 
 
@@ -163,10 +175,11 @@ _MOUNTS = (
 )
 
 
-def _mount(container: Body) -> None:
+def _mount(container: Body, parts: TrainingParts) -> None:
     held = list(objects(container.get("volumeMounts")))
     paths = {str(mount.get("mountPath", "")).rstrip("/") for mount in held}
-    for name, path, is_read_only in _MOUNTS:
+    sends = (("swell-token", TOKEN_FOLDER, True),) if parts.report_url else ()
+    for name, path, is_read_only in (*_MOUNTS, *sends):
         if path not in paths:
             mount: Body = {"name": name, "mountPath": path}
             held.append({**mount, "readOnly": True} if is_read_only else mount)
@@ -183,6 +196,9 @@ def _variables(parts: TrainingParts) -> Iterator[Body]:
         injection.RELEASE_FILE_VARIABLE: f"{POD_FOLDER}/{RELEASE_FILE}",
         injection.REPORT_FILE_VARIABLE: f"{REPORT_FOLDER}/{injection.REPORT_FILE}",
     }
+    if parts.report_url:
+        values[injection.REPORT_URL_VARIABLE] = parts.report_url
+        values[injection.REPORT_TOKEN_FILE_VARIABLE] = f"{TOKEN_FOLDER}/{_TOKEN_FILE}"
     for name, value in values.items():
         yield {"name": name, "value": value}
 

@@ -126,6 +126,7 @@ def training_job_kind(
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
         report_target=report_target,
+        job_of=lambda pod: next(iter(_job_key(pod.metadata, pod)), None),
         meter=TrainingJobMetrics,
         place_of=training_job_place,
     )
@@ -241,7 +242,11 @@ def report_target(job: TrainingJob, informers: TrainingJobInformers) -> ReportTa
     ]
     sources = tuple(
         ReportSource(
-            ROLE, index, pod.status.pod_ip, pod.metadata.annotations.get(REPORT_ANNOTATION, "")
+            ROLE,
+            index,
+            pod.status.pod_ip,
+            pod.metadata.annotations.get(REPORT_ANNOTATION, ""),
+            pod.metadata.uid,
         )
         for index, pod in sorted(running, key=lambda one: (one[0], one[1].metadata.name))
     )

@@ -76,7 +76,8 @@ def add_trainer_parts(snapshot: TrainingJobSnapshot, pod: Body) -> None:
     if not containers or not trains_together(snapshot, containers[0]):
         return
     meta = snapshot.job.metadata
-    parts = TrainingParts(members_name(meta.name), secret_name(meta), asked_port(containers))
+    port, url = asked_port(containers), snapshot.settings.report_url
+    parts = TrainingParts(members_name(meta.name), secret_name(meta), port, url)
     own = (("TRAININGJOB_NAME", meta.name), ("TRAININGJOB_REPLICA_NAME", ROLE))
     add_training_parts(pod, parts, own)
     index = f"metadata.annotations['{COMPLETION_INDEX}']"

@@ -18,6 +18,7 @@ from swell.train.bus.messages import MemberStatus, Roster
 from swell.train.bus.plan import Departure, GroupPlan, Held
 from swell.train.bus.shell.folder import MembersFolder
 from swell.train.bus.shell.loop import BusThread
+from swell.train.bus.shell.sending import ReportSender
 from swell.train.place import Place
 
 # A predecessor at this address may not be quite gone.
@@ -70,6 +71,9 @@ class BusGroup:
             on_end=self._end,
         )
         self._thread.start()
+        self._sender: ReportSender | None = None
+        if place.report_url and place.report_token is not None:
+            self._sender = ReportSender(place.report_url, place.report_token)
 
     def join(self, held: Held, *, trained: bool) -> GroupPlan | Departure:
         with self._condition:
@@ -103,6 +107,8 @@ class BusGroup:
             # Rates by size are the only part without a bound of its own.
             raw = msgspec.json.encode(msgspec.structs.replace(report, rates={}))
         self._thread.report = raw
+        if self._sender is not None:
+            self._sender.offer(raw)
 
     @property
     def is_leaving(self) -> bool:
@@ -110,6 +116,8 @@ class BusGroup:
 
     def close(self) -> None:
         self._thread.stop(_CLOSE_S)
+        if self._sender is not None:
+            self._sender.close()
 
     def _take_answer(self, answer: GroupPlan | Departure) -> None:
         with self._condition:
