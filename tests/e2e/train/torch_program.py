@@ -1,4 +1,4 @@
-"""A training program with torch: DDP, or FSDP2 with `WRAP=fsdp`."""
+"""A training program with torch: DDP, or FSDP2 with `WRAP=fsdp`; on a GPU with `DEVICE=cuda`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any
 
 STARTED = time.time()
 INDEX = int(os.environ.get("TRAININGJOB_REPLICA_INDEX", "0"))
+DEVICE = os.environ.get("DEVICE", "cpu")
+# NCCL takes several processes on one GPU for a mistake, unless they seem to be on machines of
+# their own.
+os.environ.setdefault("NCCL_HOSTID", f"member-{INDEX}")
 
 import torch  # noqa: E402 (its import is measured)
 
@@ -35,9 +39,9 @@ def say(**fact: Any) -> None:
 
 
 def pause() -> None:
-    """Take as long for a step as the test wants now."""
+    """Take as long for a step as `$PACE` says now; without that file, as `$STEP_S` says."""
     path = os.environ.get("PACE")
-    time.sleep(float(Path(path).read_text()) if path else 0.0)
+    time.sleep(float(Path(path).read_text() if path else os.environ.get("STEP_S", "0")))
 
 
 def weights(model: Elastic) -> list[float]:
@@ -55,6 +59,7 @@ def main() -> None:
     net = torch.nn.Sequential(
         torch.nn.Linear(20, 65), torch.nn.Tanh(), torch.nn.Linear(65, 33), torch.nn.Linear(33, 1)
     )
+    net.to(DEVICE)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
     noise = torch.Generator().manual_seed(1)
@@ -75,7 +80,7 @@ def main() -> None:
         with model.step():
             pause()
             optimizer.zero_grad()
-            loss = criterion(model(x), y)
+            loss = criterion(model(x.to(DEVICE)), y.to(DEVICE))
             loss.backward()
             optimizer.step()
             scheduler.step()
