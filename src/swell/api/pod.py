@@ -179,6 +179,12 @@ class Volume(ApiStruct, frozen=True):
     ephemeral: EphemeralVolumeSource | None = None
 
 
+class PodResourceClaim(ApiStruct, frozen=True):
+    """A claim of devices by a pod."""
+
+    name: str = ""
+
+
 class SchedulingGroup(ApiStruct, frozen=True):
     """The PodGroup of Kubernetes itself that a pod belongs to."""
 
@@ -198,6 +204,7 @@ class PodSpec(ApiStruct, frozen=True):
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""

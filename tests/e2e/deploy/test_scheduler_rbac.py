@@ -43,6 +43,7 @@ from tests.e2e.deploy.scraping import (
     metrics_flags,
     until_answered,
 )
+from tests.e2e.deploy.volumes import RIGHTS, need_them_no_more, need_volumes
 
 PART = "scheduler"
 # Every node, by any name.
@@ -101,6 +102,10 @@ async def _live(installed: Installed) -> None:
         await _until_running(user, "native-", 2)
         status = f"{NATIVE_GROUPS.plural}/status"
         await installed.until_used(PART, Right("patch", NATIVE_GROUPS.group, status))
+        await need_volumes(user, NAMESPACE)
+        for right in RIGHTS:
+            await installed.until_used(PART, right)
+        await need_them_no_more(user, NAMESPACE)
         await _gang(user, "waits", 1, "100", "low")
         await close_and_open(user)
         await close_and_open(user)

@@ -10,6 +10,7 @@ from swell.api.meta import Body, Key
 from tests.e2e.deploy.lives import LOOKS, take_names
 from tests.e2e.deploy.queues import close_and_open
 from tests.e2e.deploy.rights import Right
+from tests.e2e.deploy.volumes import RIGHTS, need_them_no_more, need_volumes
 from tests.e2e.kubernetes.containers import pods
 from tests.e2e.kubernetes.happenings import another, ends, of
 from tests.e2e.kubernetes.installed import DEPLOYMENTS
@@ -44,6 +45,14 @@ async def _names_are_taken(play: Trial) -> None:
     await take_names(play.cluster, TAKEN)
 
 
+async def _volumes_are_needed(play: Trial) -> None:
+    await need_volumes(play.cluster, TAKEN)
+
+
+async def _volumes_go(play: Trial) -> None:
+    await need_them_no_more(play.cluster, TAKEN)
+
+
 async def _namespace_goes(play: Trial) -> None:
     await play.cluster.delete(NAMESPACES, Key("", TAKEN))
 
@@ -63,6 +72,9 @@ def test_second_lives_and_taken_names(machine: RealMachine) -> None:
         restarts("a-0"),
         Step("a queue closes and opens", _queue_closes_and_opens),
         asks(machine, OPERATOR, LOOKS),
+        Step("volumes are needed", _volumes_are_needed),
+        asks(machine, SCHEDULER, RIGHTS),
+        Step("volumes go", _volumes_go),
         Step("the namespace goes", _namespace_goes),
         another("begun", job({"a": pods(2)})),
         leaders_are_killed(machine),

@@ -294,3 +294,14 @@ def test_broken_gpu_keeps_pods_with_gpus_away() -> None:
     assert "1 with a broken GPU: a AcceleratedHardwareReady=False (Xid79)" in broken[1]
     assert on("False", "cpu")[0] == "a"
     assert on("True", "nvidia.com/gpu")[0] == "a"
+
+
+def test_pod_with_resource_claims_is_refused() -> None:
+    """Bound without its devices it would hang on its node."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    objects = cluster([node("a")], pod("new", resourceClaims=claims))
+    refusal = plan_schedule(objects).groups["ns/new"].refusal
+
+    assert place_of(objects) is None
+    assert refusal is not None
+    assert "1 refused because resourceClaims of pods are not supported" in refusal.message

@@ -105,6 +105,7 @@ def schedule(
     from swell.cli.output import to_json
     from swell.cli.plan.input import read_config, read_objects
     from swell.cli.plan.tables import schedule_tables
+    from swell.scheduler.model.volumes.claims import claims_of
     from swell.scheduler.plan import answer, plan_schedule
     from swell.scheduler.topology_labels import lists_in
 
@@ -112,6 +113,8 @@ def schedule(
     objects = read_objects([*files, *(more or ())])
     if objects.hyper_nodes and lists_in(settings):
         sys.stderr.write("warning: topology.labels is not used: there are HyperNodes\n")
+    if not objects.knows_storage and any(claims_of(pod) for pod in objects.pods):
+        sys.stderr.write("warning: volumes are not looked at: no claim, volume or class is given\n")
     decided = plan_schedule(objects, settings, scheduler_name or ())
     is_json = output is PlanFormat.JSON
     sys.stdout.write(to_json(answer(decided)) if is_json else schedule_tables(decided))

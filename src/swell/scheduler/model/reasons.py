@@ -55,6 +55,7 @@ class WaitReason(Enum):
     NODE_AFFINITY = "NodeAffinityMismatch"
     TAINT = "UntoleratedTaint"
     GPU_FAULT = "GpuFault"
+    DEVICE_UNSUPPORTED = "DeviceUnsupported"
     HOST_PORT = "HostPortTaken"
     POD_AFFINITY = "PodAffinityUnsatisfied"
     POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
@@ -82,6 +83,7 @@ _NODE_TEXTS = {
     WaitReason.NODE_AFFINITY: "not matching the node affinity",
     WaitReason.TAINT: "with a taint that is not tolerated",
     WaitReason.GPU_FAULT: "with a broken GPU:",
+    WaitReason.DEVICE_UNSUPPORTED: "refused because resourceClaims of pods are not supported",
     WaitReason.HOST_PORT: "with the host port in use",
     WaitReason.POD_AFFINITY: "without the pods the affinity asks for",
     WaitReason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
@@ -261,6 +263,7 @@ NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.NODE_SELECTOR: "its labels are not those of nodeSelector",
     WaitReason.NODE_AFFINITY: "required node affinity does not match",
     WaitReason.TAINT: "it has a taint that the pod does not tolerate",
+    WaitReason.DEVICE_UNSUPPORTED: "the pod has resourceClaims, which no node can serve through us",
     WaitReason.GPU_FAULT: "it reports a broken GPU, and the pod asks for one",
     WaitReason.HOST_PORT: "a host port is in use",
     WaitReason.POD_AFFINITY: "the pods that required affinity asks for are not there",

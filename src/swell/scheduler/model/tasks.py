@@ -328,6 +328,7 @@ def _shape_key(spec: PodSpec) -> bytes:
             spec.affinity,
             spec.tolerations,
             spec.topology_spread_constraints,
+            bool(spec.resource_claims),
         )
     )
 

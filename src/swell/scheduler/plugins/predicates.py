@@ -39,7 +39,7 @@ KNOWN: Final = KnownPlugin(
         BIND_TIMEOUT: ArgumentKind.NUMBER,
     },
     idle={
-        "predicate.DynamicResourceAllocationEnable": "resource claims are not looked at",
+        "predicate.DynamicResourceAllocationEnable": "pods with resource claims are refused",
         "predicate.ProportionalEnable": "keep other pods away from scarce nodes by a taint",
         "predicate.resources": "keep other pods away from scarce nodes by a taint",
         "predicate.resources.": "keep other pods away from scarce nodes by a taint",
@@ -132,6 +132,9 @@ class _PredicateRules:
         # A cordon counts as a taint of this name: a pod that tolerates it may go there.
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
             yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
+        if spec.resource_claims:
+            # Bound without its devices the pod would hang on its node.
+            yield WaitReason.DEVICE_UNSUPPORTED, np.zeros(len(nodes), dtype=np.bool_)
         if nodes.gpu_faults and nodes.gpu_places(shape.request).any():
             yield WaitReason.GPU_FAULT, ~nodes.has_gpu_fault
         if self._on["affinity"]:
