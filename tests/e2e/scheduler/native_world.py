@@ -132,6 +132,7 @@ async def native_world(
     nodes: Mapping[str, Mapping[str, str]],
     cpu: int = 4,
     gang_api: str = "",
+    n_pods: int = 20,
 ) -> AsyncIterator[World]:
     """Play nodes with these labels, and run a scheduler of ours, in a namespace of its own.
 
@@ -150,7 +151,7 @@ async def native_world(
         manager = Manager(clock=clock)
         for name, labels in nodes.items():
             shape = NodeShape(
-                {"cpu": str(cpu), "memory": "16Gi", "pods": "20"},
+                {"cpu": str(cpu), "memory": "16Gi", "pods": str(n_pods)},
                 boot_id=name,
                 labels={"for": namespace, **labels},
             )

@@ -116,6 +116,29 @@ def test_limits_of_ai_training_jobs_reach_them(started: list[Started]) -> None:
     assert settings.save_seconds_max == 120.0
 
 
+def test_flags_about_broken_gpus_reach_them(
+    started: list[Started], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Old lists keep their meaning; an entry that means nothing stops the start, and is named."""
+    flags = ["--gpu-fault-conditions", "GPUUnhealthy,Ready=False!Monitor"]
+    flags += ["--gpu-fault-taints", "x/gpu:NoSchedule"]
+    flags += ["--gpu-fault-after", "30s", "--gpu-fault-max-nodes", "10%"]
+    assert run(["operator", *flags]) == 0
+    settings = started[-1][1].jobs
+
+    assert settings.gpu_fault_conditions == ("GPUUnhealthy", "Ready=False!Monitor")
+    assert (settings.gpu_fault_after_s, settings.gpu_fault_max_share) == (30.0, 0.1)
+    for flag, entry in (
+        ("--gpu-fault-conditions", "Gpu=Maybe"),
+        ("--gpu-fault-taints", "x:Never"),
+        ("--gpu-fault-max-nodes", "many"),
+    ):
+        assert run(["operator", f"{flag}={entry}"]) == 2
+        said = capsys.readouterr().err
+        assert flag in said
+        assert entry in said
+
+
 @pytest.mark.parametrize("limit", [-1, -100])
 def test_negative_limit_is_refused(
     limit: int, started: list[Started], capsys: pytest.CaptureFixture[str]

@@ -40,6 +40,7 @@ from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.elastic import last_save, trainers_key
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.native_groups import native_job_name, translated
+from swell.scheduler.model.nodes import GpuKnowledge
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus, status_of
 from swell.scheduler.model.ungrouped import (
@@ -83,9 +84,12 @@ class SchedulerCache:
         meter: FeedMeter | None = None,
     ) -> None:
         self.informers = informers
-        self.snapshot = SchedulerSnapshot(settings.scheduler_names, settings.default_queue)
         rules = rules_of(settings.gpu_fault_conditions, settings.gpu_fault_taints)
-        self.snapshot.follow_gpus(rules, settings.gpu_resources)
+        self.snapshot = SchedulerSnapshot(
+            settings.scheduler_names,
+            settings.default_queue,
+            GpuKnowledge(rules, settings.gpu_resources),
+        )
         # Jobs that may have changed since `take_dirty_jobs`, in the order of their changes.
         self._dirty_jobs: dict[str, None] = {}
         # Targets that are being lowered and are not confirmed yet, with the UID of the job.

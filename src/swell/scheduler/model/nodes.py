@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, TypeVar
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.core import PRIVATE_PORTS, Node
-from swell.api.gpu_faults import rules_of
+from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.api.quantity import QuantityError
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
 from swell.scheduler.model.tasks import (
@@ -32,14 +33,24 @@ from swell.scheduler.model.tasks import (
 
 T = TypeVar("T", np.float64, np.bool_)
 Matrix = NDArray[np.float64]
-GPU_RESOURCES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKnowledge:
+    """By what nodes report broken GPUs, and the resources that are GPUs."""
+
+    rules: GpuFaultRules
+    resources: tuple[str, ...]
+
+
+KNOWN_GPUS: Final = GpuKnowledge(rules_of(), ("nvidia.com/gpu", "amd.com/gpu"))
 
 
 class NodeTable:
     """Every node, with its allocatable, idle and future resources and its tasks."""
 
-    def __init__(self, dimensions: Dimensions) -> None:
+    def __init__(self, dimensions: Dimensions, gpus: GpuKnowledge = KNOWN_GPUS) -> None:
         self._dimensions = dimensions
         self.names: list[str] = []
         self.objects: list[Node | None] = []  # None: known only from a pod that names it
@@ -52,11 +63,8 @@ class NodeTable:
         self._ready = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
-        # By which conditions and taints nodes report broken GPUs, the resources that are GPUs, and
-        # the nodes that do, with what they report.
-        self.gpu_rules = rules_of()
-        self.gpu_resources: tuple[str, ...] = GPU_RESOURCES
-        self.gpu_faults: dict[str, str] = {}
+        self._gpus = gpus
+        self.gpu_faults: dict[str, str] = {}  # what nodes report of broken GPUs
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
         # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
         # that have lost their last task; a session may undo that, so they are freed only later.
@@ -150,7 +158,7 @@ class NodeTable:
         self.objects[place] = node
         self._temporary.pop(place, None)
         self._close_if(place, "node", unreadable)
-        fault = self.gpu_rules.fault_of(node)
+        fault = self._gpus.rules.fault_of(node)
         same_fault = self.gpu_faults.get(name, "") == fault
         if old is not None and same_fault and _facts(old) == _facts(node):
             return  # a heartbeat: versions and scores stay valid
@@ -308,7 +316,7 @@ class NodeTable:
     def gpu_places(self, request: Vector) -> Mask:
         """Returns which amounts of a vector are of GPUs, and not zero."""
         mask = np.zeros(len(request), dtype=np.bool_)
-        for name in self.gpu_resources:
+        for name in self._gpus.resources:
             place = self._dimensions.known(name)
             if place is not None and place < len(request):
                 mask[place] = request[place] > 0

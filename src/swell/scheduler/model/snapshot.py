@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
-from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.api.meta import Key
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodSpec
@@ -48,7 +47,7 @@ from swell.scheduler.model.native_groups import (
     native_job_name,
     translated,
 )
-from swell.scheduler.model.nodes import GPU_RESOURCES, NodeTable
+from swell.scheduler.model.nodes import KNOWN_GPUS, GpuKnowledge, NodeTable
 from swell.scheduler.model.priorities import Priorities
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
@@ -78,7 +77,10 @@ class SchedulerSnapshot:
     """All that a cycle decides on. Nodes put in first, sorted, break ties by name."""
 
     def __init__(
-        self, scheduler_names: Iterable[str] = SCHEDULER_NAMES, default_queue: str = DEFAULT_QUEUE
+        self,
+        scheduler_names: Iterable[str] = SCHEDULER_NAMES,
+        default_queue: str = DEFAULT_QUEUE,
+        gpus: GpuKnowledge = KNOWN_GPUS,
     ) -> None:
         self.scheduler_names = frozenset(scheduler_names)
         self._default_queue = default_queue  # of native groups that name none
@@ -86,20 +88,16 @@ class SchedulerSnapshot:
         # and pairs (preemptor, victim) that a cooldown forbids, with the time when it ends.
         self.backed_off: dict[str, Refusal] = {}
         self.cooldowns: dict[tuple[str, str], float] = {}
-        # Likewise: nodes where a claim got no volume, with the time until which others are tried
-        # first; and groups whose volumes are being prepared, with what is awaited.
+        # Likewise: nodes to try last for a claim, and groups whose volumes are being prepared.
         self.avoided: dict[str, dict[str, float]] = {}
-        # By what nodes report broken GPUs, and the resources that are GPUs.
-        self.gpu_rules: GpuFaultRules = rules_of()
-        self.gpu_resources: tuple[str, ...] = GPU_RESOURCES
+        self._gpus = gpus
         self.preparing: dict[str, Refusal] = {}
         self.clear()
 
     def clear(self) -> None:
         """Forgets all objects, so that they can be put in anew."""
         self.dimensions = Dimensions()
-        self.nodes = NodeTable(self.dimensions)
-        self.nodes.gpu_rules, self.nodes.gpu_resources = self.gpu_rules, self.gpu_resources
+        self.nodes = NodeTable(self.dimensions, self._gpus)
         self.empty_nodes = EmptyNodes(self.nodes, self.dimensions)
         self.affinity_index = AffinityIndex(self.nodes)
         self.jobs: dict[str, JobInfo] = {}
@@ -118,11 +116,6 @@ class SchedulerSnapshot:
         # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
         self._unsettled: dict[str, JobInfo] = {}
-
-    def follow_gpus(self, rules: GpuFaultRules, resources: tuple[str, ...]) -> None:
-        """Sets by what nodes report broken GPUs; before any node is put in."""
-        self.gpu_rules, self.gpu_resources = rules, resources
-        self.nodes.gpu_rules, self.nodes.gpu_resources = rules, resources
 
     # --- objects in and out
 
@@ -586,10 +579,8 @@ class SchedulerSnapshot:
         if self.nodes.idle.shape[0] < width:
             self.nodes.widen(width)
         self._shapes.widen(width)
-        for job in self.jobs.values():
-            job.widen(width)
-        for queue in self.queues.values():
-            queue.widen(width)
+        for holder in (*self.jobs.values(), *self.queues.values()):
+            holder.widen(width)
 
 
 def _present_status(task: Task) -> TaskStatus:
