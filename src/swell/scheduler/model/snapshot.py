@@ -579,7 +579,8 @@ class SchedulerSnapshot:
         if self.nodes.idle.shape[0] < width:
             self.nodes.widen(width)
         self._shapes.widen(width)
-        for holder in (*self.jobs.values(), *self.queues.values()):
+        holders: list[JobInfo | QueueInfo] = [*self.jobs.values(), *self.queues.values()]
+        for holder in holders:
             holder.widen(width)
 
 
