@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from swell.history.life import (
     ENDING,
     PAUSED,
@@ -50,10 +52,19 @@ _PREEMPTION_REASONS = frozenset({"Preempted", "Reclaimed", "Evicted", "Preempted
 _RESIZE_REASONS = frozenset({"Shrunk", "Resized"})
 _FINAL = frozenset({"Succeed", "Failed", "Timeout", "Preempted", "NodeFail", "Deleted"})
 _RUNNING, _SCALING = "Running", "Scaling"
+_ALIVE = frozenset({_RUNNING, _SCALING})
+# The cause of a phase that nothing else explains.
+_PLAIN = {
+    _RUNNING: LedgerCause.RUNNING,
+    _SCALING: LedgerCause.RESIZE,
+    "Creating": LedgerCause.STARTING,
+    "Restarting": LedgerCause.RESTART,
+    "Terminating": LedgerCause.RESTART,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
+# A struct, because a page shows those of ten thousand jobs: it is made in a fifth of the time.
+class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
     """A stretch of time with one cause, and the words that the status had for it."""
 
     start: float
@@ -85,7 +96,9 @@ class TimeLedger:
 def ledger_of(life: JobLife, now: float) -> TimeLedger:
     """Returns the ledger of a life, up to its end or to now."""
     until = max(life.created, now if life.ended is None else life.ended)
-    entries = _carved(_entries(life, until), life.marks)
+    entries = _entries(life, until)
+    if any(mark.name == PAUSED for mark in life.marks):
+        entries = _carved(entries, life.marks)
     sums: dict[LedgerCause, float] = {}
     for one in entries:
         sums[one.cause] = sums.get(one.cause, 0.0) + one.seconds
@@ -104,10 +117,10 @@ class _Standing:
     is_ending: bool = False
 
     def enter(self, change: PhaseChange) -> None:
-        was_running = self.phase in {_RUNNING, _SCALING}
+        was_running = self.phase in _ALIVE
         self.phase = change.phase
         self.is_blocked = change.reason == "WaitingForJobs"
-        if change.phase in {_RUNNING, _SCALING}:
+        if change.phase in _ALIVE:
             self.has_run, self.lost_by, self.is_suspended = True, None, False
             return
         if change.reason == "Suspended":
@@ -130,24 +143,17 @@ class _Standing:
 
     @property
     def cause(self) -> LedgerCause:  # the order of the questions is the rule
-        plain = {
-            _RUNNING: LedgerCause.RUNNING,
-            _SCALING: LedgerCause.RESIZE,
-            "Creating": LedgerCause.STARTING,
-            "Restarting": LedgerCause.RESTART,
-            "Terminating": LedgerCause.RESTART,
-        }
         if self.is_ending:
             return LedgerCause.ENDING
         if self.is_suspended:
             return LedgerCause.SUSPENDED
-        if self.phase in {_RUNNING, _SCALING}:
-            return plain[self.phase]
+        if self.phase in _ALIVE:
+            return _PLAIN[self.phase]
         if self.lost_by is not None:
             return self.lost_by
         if self.is_blocked:
             return LedgerCause.BLOCKED
-        return plain.get(self.phase, LedgerCause.QUEUED)
+        return _PLAIN.get(self.phase, LedgerCause.QUEUED)
 
 
 def _entries(life: JobLife, until: float) -> list[LedgerEntry]:
@@ -177,6 +183,8 @@ def _in_order(life: JobLife) -> Sequence[PhaseChange | Mark]:
 
     A phase keeps its place among phases, also where its time is earlier than its predecessor's.
     """
+    if not life.marks:
+        return [change for change in life.phases if change.phase not in _FINAL]
     latest = life.created
     timed: list[tuple[float, int, int, PhaseChange | Mark]] = []
     for at, change in enumerate(life.phases):

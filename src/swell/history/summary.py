@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.history.ledger import LOST, LedgerCause, TimeLedger, ledger_of
 from swell.history.life import JobLife
 from swell.history.pods import cost_of
 
+_CAUSES = {cause.value: cause for cause in LedgerCause}
+
 
 def summary_of(life: JobLife, now: float) -> Body:
     """Returns the figures of a job, without its timeline. The parts of `ledger` add up to wall."""
     ledger, cost = ledger_of(life, now), cost_of(life, now)
+    exits: dict[str, int] = {}
+    for run in life.pods:
+        if run.outcome:
+            exits[run.outcome] = exits.get(run.outcome, 0) + 1
     return {
         "namespace": life.namespace,
         "name": life.name,
@@ -38,7 +42,7 @@ def summary_of(life: JobLife, now: float) -> Body:
             role: {"min": one.minimum, "max": one.maximum, "size": last_size(life, role)}
             for role, one in life.roles.items()
         },
-        "exits": dict(Counter(run.outcome for run in life.pods if run.outcome)),
+        "exits": exits,
         "cost": {
             "cpuHours": round(cost.cpu_hours, 4),
             "memoryGiBHours": round(cost.memory_gib_hours, 4),
@@ -103,7 +107,7 @@ def details_of(life: JobLife, now: float) -> Body:
 
 def seconds_by_cause(ledger: TimeLedger) -> dict[str, float]:
     """Returns the seconds of every cause, also of those that took none."""
-    return {cause.value: ledger.seconds.get(cause, 0.0) for cause in LedgerCause}
+    return {name: ledger.seconds.get(cause, 0.0) for name, cause in _CAUSES.items()}
 
 
 def last_size(life: JobLife, role: str) -> int:

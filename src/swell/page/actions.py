@@ -1,6 +1,6 @@
-"""What users may do to jobs and queues, as patches. Pure: the API server decides who may.
+"""The actions of users on jobs, as patches. Pure: the API server decides who may.
 
-They are those of `swell scale`, `stop`, `suspend`, `resume` and `queue open|close`.
+They are those of `swell scale`, `stop`, `suspend` and `resume`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the page shows of an object, as JSON. Pure."""
+"""The rows in which the page shows jobs, queues and nodes, as JSON. Pure."""
 
 from __future__ import annotations
 

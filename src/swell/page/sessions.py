@@ -1,4 +1,4 @@
-"""Who is logged in, with which credentials, and until when.
+"""The sessions of users who are logged in: their credentials, and until when they last.
 
 A session is known by a random number in a cookie. The credentials stay in this process: they are
 in no answer, no address and no log.
