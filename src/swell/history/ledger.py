@@ -12,7 +12,7 @@ counts as that predecessor's, so that the parts always add up to the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -77,12 +77,11 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLedger:
+class TimeLedger(msgspec.Struct, frozen=True, gc=False):
     """The stretches of a life, one after the other without a gap, and their sums by cause."""
 
     entries: tuple[LedgerEntry, ...]
-    seconds: dict[LedgerCause, float] = field(default_factory=dict)
+    seconds: dict[LedgerCause, float]
 
     @property
     def wall_s(self) -> float:

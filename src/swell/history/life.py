@@ -93,7 +93,9 @@ class RoleShape(msgspec.Struct, frozen=True, array_like=True, gc=False):
     gpus: int = 0
 
 
-class JobLife(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
+class JobLife(
+    msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True, gc=False
+):
     """The life of one job. It has ended when `ended` is set; `phase` is then its last one."""
 
     uid: str
