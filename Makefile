@@ -61,7 +61,7 @@ sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
-e2e: $(EXAMPLES) $(PADDLE) $(TORCH) ## the long tests: whole clusters, real processes, whole lives of jobs
+e2e: $(EXAMPLES) $(PADDLE) $(TORCH) ## the long tests: whole clusters, real processes, lives of jobs (apt: chromium chromium-driver prometheus)
 	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract tests/attack \
 		--numprocesses 2 --no-loadscope-reorder
 
