@@ -44,7 +44,7 @@ def test_expressions_sum_by_labels_that_there_are() -> None:
     known = all_metrics()._names_to_collectors
     for expression in EXPRESSIONS:
         names = [re.sub(r"_bucket$", "", name) for name in NAME.findall(expression)]
-        had = {label for name in names for label in known[name]._labelnames}
+        had = {label for name in names for label in vars(known[name])["_labelnames"]}
         asked = {
             label.strip() for group in BY.findall(expression) for label in group.split(",")
         } | set(MATCH.findall(expression))
