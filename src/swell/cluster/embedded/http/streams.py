@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import struct
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -187,10 +188,8 @@ def _end_of(session: CommandSession) -> Body:
 async def serve_port_forward(http: web.BaseRequest, pod: Body, query: Query) -> web.StreamResponse:
     """Connect ports of a pod with the streams of a client, for as long as it stays."""
     ports = _ports(query)
+    address = _address_of(pod)
     _check_upgrade(http)
-    address = (pod.get("status") or {}).get("podIP")
-    if (pod.get("status") or {}).get("phase") != "Running" or not address:
-        raise bad_request("pod is not running, so that no port of it can be reached")
     socket = _socket((V4,))
     await socket.prepare(http)
     forwards = [PortForward(socket, at, address, port) for at, port in enumerate(ports)]
@@ -209,6 +208,24 @@ async def serve_port_forward(http: web.BaseRequest, pod: Body, query: Query) -> 
             await one.close()
     await socket.close()
     return socket
+
+
+def _address_of(pod: Body) -> str:
+    """The address of a running pod; 400 when it has none of this machine.
+
+    Who may write a pod's status must not lead the server's connections elsewhere.
+    """
+    status = pod.get("status") or {}
+    address = str(status.get("podIP") or "")
+    if status.get("phase") != "Running" or not address:
+        raise bad_request("pod is not running, so that no port of it can be reached")
+    try:
+        is_own = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        is_own = False
+    if not is_own:
+        raise bad_request(f"pod has the address {address}, which is none of this machine's pods")
+    return address
 
 
 class PortForward:

@@ -202,6 +202,21 @@ def test_ports_of_a_pod_are_reached(tmp_path: Path) -> None:
     run_with_pod(tmp_path, act, ShoutingSource())
 
 
+@pytest.mark.parametrize("address", ["", "10.0.0.1", "2001:db8::1"])
+def test_pod_elsewhere_is_not_reached(tmp_path: Path, address: str) -> None:
+    """An address that is not of this machine's pods, or none, is refused before any connection."""
+
+    async def act(_: Access, cluster: KubeCluster) -> None:
+        pod = await cluster.get(PODS.untyped(), POD)
+        status = {"phase": "Running", "podIP": address}
+        await cluster.update(PODS.untyped().status, {**pod, "status": status})
+        path = stream_path(POD, "portforward", [("ports", "80")])
+        with pytest.raises(BadRequestError, match=r"pod (is not running|has the address)"):
+            await read_raw(cluster, path)
+
+    run_with_pod(tmp_path, act, ShoutingSource())
+
+
 @pytest.mark.parametrize("ports", ["", "0", "70000", "x", "80,-1"])
 def test_wrong_ports_are_refused(tmp_path: Path, ports: str) -> None:
     """A port is a number from 1 to 65535."""
