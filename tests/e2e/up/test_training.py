@@ -246,7 +246,13 @@ def test_trainers_of_a_trainingjob_train_together(running: Machine) -> None:
         "apiVersion": "paddlepaddle.org/v1",
         "kind": "TrainingJob",
         "metadata": {"name": "trainers", "annotations": {TRAINING: "true"}},
-        "spec": {"image": "local", "is_nccl": True, "fault_tolerant": True, "trainer": trainer},
+        "spec": {
+            "image": "local",
+            "is_nccl": True,
+            "fault_tolerant": True,
+            "master": {"entrypoint": "sleep 600", "etcd-endpoint": "http://127.0.0.1:1"},
+            "trainer": trainer,
+        },
     }
     path = running.folder / "trainers.json"
     path.write_text(json.dumps(body))
@@ -257,13 +263,23 @@ def test_trainers_of_a_trainingjob_train_together(running: Machine) -> None:
         found: Body = json.loads(text).get("status", {}).get("training", {})
         return found
 
+    def trainers() -> set[str]:
+        """The names of the trainers' pods that run."""
+        pods = json.loads(running.swell("get", "pods", "-o", "json").stdout)["items"]
+        live = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
+        names = {pod["metadata"]["name"] for pod in live}
+        return {name for name in names if name.startswith("trainers-trainer-")}
+
     running.swell("scale", "tj/trainers", "trainer=3")
     until(lambda: trained().get("size") == 3)
     before = trained()["generation"]
-    pods = json.loads(running.swell("get", "pods", "-o", "json").stdout)["items"]
-    names = [pod["metadata"]["name"] for pod in pods]
-    running.swell("delete", "pod", next(n for n in sorted(names) if n.startswith("trainers-")))
-    until(lambda: trained()["generation"] > before and trained()["size"] == 3)
+    gone = sorted(trainers())[0]
+    running.swell("delete", "pod", gone)
+    until(lambda: len(trainers() - {gone}) == 3)
+    until(
+        lambda: trained()["generation"] > before and trained()["size"] == 3,
+        lambda: running.swell("describe", "tj", "trainers").stdout,
+    )
 
     assert "Training:" in running.swell("describe", "tj", "trainers").stdout
     assert "TrainingJob/trainers" in running.swell("top").stdout
