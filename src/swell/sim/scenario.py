@@ -56,6 +56,7 @@ class SimulationSubject:
     liveness: Callable[[SimulatedWorld], Sequence[LivenessCheck]]
     end_state: Callable[[SimulatedWorld], object]  # comparable; it must not depend on faults
     kinds: Sequence[ServedKind] = ()
+    gates: frozenset[str] = frozenset()  # feature gates of the server
     behavior_of: Callable[[SimulatedWorld, Pod], PodBehavior] | None = None
     disturbances: Callable[[SimulatedWorld], Mapping[str, Disturbance]] = lambda _: {}
     calls_per_min_max: int = 600  # of one process; more is a hot loop

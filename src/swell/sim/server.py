@@ -6,15 +6,19 @@ from collections.abc import Coroutine, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+from swell.api.kinds import NATIVE_GROUPS, PODS
 from swell.api.resource import Resource
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
+from swell.cluster.embedded.builtin.podgroups import GENERIC
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
+from swell.cluster.embedded.controllers.podgroup import PodGroupSnapshot, decide_pod_group
 from swell.cluster.embedded.registry import Registry, ServedKind
 from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster, ObjectList, Selection
+from swell.runtime.executor import Executor
 from swell.sim.chance import Chance
 
 T = TypeVar("T")
@@ -47,6 +51,7 @@ class SimulatedServer:
             registry.add(kind)
         self.storage = Storage(clock.now, version=FIRST_VERSION)
         self._chance = chance
+        self._gates = gates
         self._n_uids = 0
         self._api = ApiServer(
             self.storage,
@@ -63,7 +68,11 @@ class SimulatedServer:
 
     def controllers(self) -> list[Coroutine[Any, Any, None]]:
         """Returns the controllers that the cluster itself runs."""
-        return [collect_garbage(self.collector, self._api.clock, self._chance)]
+        found = [collect_garbage(self.collector, self._api.clock, self._chance)]
+        if GENERIC in self._gates:
+            cluster = self.connect("podgroup protection")
+            found.append(release_groups(cluster, self._api.clock, self._chance))
+        return found
 
     async def list_back(
         self, resource: Resource[T], selection: Selection, n_commits: int
@@ -97,3 +106,22 @@ async def collect_garbage(collector: GarbageCollector, clock: Clock, chance: Cha
         # Squared: mostly prompt, now and then slow.
         await clock.sleep(0.1 + PACE_S_MAX * chance.uniform("garbage", n_rounds) ** 2)
         collector.drain()
+
+
+async def release_groups(cluster: Cluster, clock: Clock, chance: Chance) -> None:
+    """Let native groups go that are deleted and have no live pod, now and then, until cancelled."""
+    executor, n_rounds = Executor(cluster), 0
+    while True:
+        n_rounds += 1
+        await clock.sleep(0.1 + PACE_S_MAX * chance.uniform("groups", n_rounds) ** 2)
+        pods = (await cluster.list(PODS)).items
+        for group in (await cluster.list(NATIVE_GROUPS)).items:
+            key = group.metadata.key
+            named = tuple(
+                pod
+                for pod in pods
+                if pod.spec.scheduling_group is not None
+                and pod.metadata.namespace == key.namespace
+                and pod.spec.scheduling_group.pod_group_name == key.name
+            )
+            await executor.execute(decide_pod_group(PodGroupSnapshot(group, named), clock.now()))

@@ -58,7 +58,7 @@ class SimulatedWorld:
         self.chance = Chance(seed)
         self.clock = VirtualClock()
         self.fleet: Fleet | None = None  # for subjects that have nodes
-        self.server = SimulatedServer(self.clock, self.chance, subject.kinds)
+        self.server = SimulatedServer(self.clock, self.chance, subject.kinds, subject.gates)
         self.storage = self.server.storage
         self.injector = FaultInjector(source)
         self.network = SimulatedNetwork(self.injector, self.chance, self.clock, self.server)

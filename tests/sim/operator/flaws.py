@@ -25,6 +25,7 @@ from swell.operator.aitrainingjob import (
     cleanup,
     decide,
     departures,
+    native_gang,
     recovery,
     restarts,
     status,
@@ -452,4 +453,23 @@ PLANTED: Mapping[str, Flaw] = {
         suspension, "release_actions", _keeps_the_group
     ),
     "operator shrinks before a holder stays": _inside(decide, "kept", lambda held, _: held),
+}
+
+
+def _all_or_none_apart(
+    seen: AITrainingJobSnapshot, status_: AITrainingJobStatus, wanted: list[tuple[str, int]]
+) -> bool:
+    """Pods get a group of their own only while some have finished, wherever the others are."""
+    if not any(one.is_finished for one in seen.replicas):
+        return False
+    return needs_own_group(seen, status_, wanted)
+
+
+needs_own_group = native_gang._needs_own_group
+
+PLANTED_WITH_NATIVE_GROUPS: Mapping[str, Flaw] = {
+    "operator joins a native group that others have left": _inside(
+        native_gang, "_needs_own_group", _all_or_none_apart
+    ),
+    "operator creates native gangs at once": _inside(native_gang, "_has_minimum", lambda *_: True),
 }

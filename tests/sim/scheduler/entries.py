@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
+from tests.sim.operator.flaws import PLANTED_WITH_NATIVE_GROUPS
 from tests.sim.scheduler.flaws import (
     PLANTED,
     PLANTED_AMONG_SAVERS,
@@ -14,6 +15,7 @@ from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.scenarios import CORE
 from tests.sim.scheduler.subject import (
     scheduler_domains,
+    scheduler_native,
     scheduler_pair,
     scheduler_savers,
     scheduler_storage,
@@ -41,6 +43,15 @@ ENTRIES = (
     CampaignEntry(
         scheduler_tree(),
         {name: scheduler_tree(flaw) for name, flaw in PLANTED_IN_A_TREE.items()},
+        share=0.05,
+        whose_writes=SCHEDULER,
+    ),
+    CampaignEntry(
+        scheduler_native(),
+        {
+            name: scheduler_native(operator_flaw=flaw)
+            for name, flaw in PLANTED_WITH_NATIVE_GROUPS.items()
+        },
         share=0.05,
         whose_writes=SCHEDULER,
     ),

@@ -27,6 +27,7 @@ from tests.sim.scheduler.observation import (
     SCHEDULER,
     group_at,
     group_key,
+    is_native,
     mark_of,
     priority_of,
     scheduler_of,
@@ -107,7 +108,9 @@ class VictimsMarked:
             return
         if not mark_of(before):
             yield f"{commit.key} deleted, and nothing was on record"
-        group = group_at(self.world, group_key(before))
+        # A native group has a condition instead, and only where it leaves as a whole.
+        key = group_key(before)
+        group = None if is_native(key) else group_at(self.world, key)
         # A group that was made anew since then has no part in it.
         if group is not None and _is_older(group, before) and not self._may_be_refused():
             created = self._created.get(before.metadata.uid, 0)

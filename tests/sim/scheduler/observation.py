@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swell.api.core import Node
-from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    NATIVE_GROUPS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+)
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.requests import pod_requests
 from swell.api.scheduling import PodGroup
 from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.model.native_groups import NATIVE_PREFIX, native_job_name, translated
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.sim.observation import ENDED, NAMESPACE, all_of, one_of, owner_of, pods_in
 from tests.sim.operator.observation import replica_of
@@ -26,8 +34,10 @@ DELETION = f"delete {PODS}"
 
 
 def group_key(pod: Pod) -> str:
-    """Which group a pod is in, empty if none or not ours."""
+    """Which group a pod is in, empty if none or not ours; one of Kubernetes has a prefix."""
     name = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+    if not name and pod.spec.scheduling_group is not None:
+        name = native_job_name(pod.spec.scheduling_group.pod_group_name)
     return f"{pod.metadata.namespace}/{name}" if name and is_ours(pod) else ""
 
 
@@ -44,8 +54,25 @@ def members(world: SimulatedWorld, key: str) -> list[Pod]:
     return [pod for pod in pods_in(world) if group_key(pod) == key]
 
 
+def is_native(key: str) -> bool:
+    return key.partition("/")[2].startswith(NATIVE_PREFIX)
+
+
 def group_at(world: SimulatedWorld, key: str) -> PodGroup | None:
-    return one_of(world, POD_GROUPS, key.partition("/")[2])
+    """The group with this key, one of Kubernetes in the terms of the others."""
+    name = key.partition("/")[2]
+    if not is_native(key):
+        return one_of(world, POD_GROUPS, name)
+    own = name.removeprefix(NATIVE_PREFIX)
+    found = one_of(world, NATIVE_GROUPS, own)
+    return None if found is None else translated(Key(NAMESPACE, own), found, "default")
+
+
+def all_groups(world: SimulatedWorld) -> list[PodGroup]:
+    return [
+        *all_of(world, POD_GROUPS),
+        *(translated(g.metadata.key, g, "default") for g in all_of(world, NATIVE_GROUPS)),
+    ]
 
 
 def cpu_of(pod: Pod) -> int:

@@ -36,6 +36,7 @@ from tests.sim.scheduler.eviction_rules import SaversSpared, VictimsMarked
 from tests.sim.scheduler.observation import (
     BINDING,
     Sent,
+    all_groups,
     cpu_of,
     cpus_of,
     group_at,
@@ -176,7 +177,7 @@ class WholeGangs:
 
     def _overdue(self) -> Iterator[str]:
         now = self.world.clock.monotonic()
-        for group in all_of(self.world, POD_GROUPS) if self._partial_since else ():
+        for group in all_groups(self.world) if self._partial_since else ():
             since = self._partial_since.get(group.metadata.uid, now)
             if now > max(since, self._disturbed_until) + BIND_WINDOW_S + SLACK_S:
                 yield f"{group.metadata.key} has been bound in part since {since:.1f} s"

@@ -310,6 +310,23 @@ async def failing_volumes(world: SimulatedWorld) -> None:
     keeper.break_when_bound("ant", away_s=20)
 
 
+async def native(world: SimulatedWorld) -> None:
+    """Jobs in groups of Kubernetes: more than there is room for, elastic ones, and a change."""
+    user, _ = await arrive(world)
+    auto: Body = {"edlPolicy": "Manual", "minReplicas": 2, "maxReplicas": 6}
+    await user.submit("elastic", a_trainer(5, runs_s=80, restartLimit=9, **auto))
+    for name in ("ant", "bee", "cat"):
+        size = world.chance.integer(3, 8, "size", name)
+        await user.submit(name, a_trainer(size, runs_s=40, restartLimit=9))
+        await user.wait(name, up_to_s=10)
+    await user.edit("elastic", sized(3))
+    await user.wait("change", up_to_s=30)
+    await user.edit("elastic", sized(6))
+    await user.delete("bee")
+    await user.until_gone("bee")
+    await user.submit("bee", a_trainer(4, cpu=2, restartLimit=9))
+
+
 SCENARIOS = tuple(
     # Groups that were admitted in vain wait for up to ten minutes, and then once more.
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=3000, rest_s=60)
@@ -326,5 +343,7 @@ IN_STORAGE = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
     for play in (volumes, failing_volumes)
 )
+# Those with groups of Kubernetes itself.
+WITH_NATIVE_GROUPS = (Scenario("native", native, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # Small ones, in which something goes wrong at every single write.
 CORE = frozenset({"bind", "oust", "shrink"})

@@ -7,17 +7,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from swell.api.meta import Key
+from swell.cluster.embedded.builtin.podgroups import GATES
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.settings import NATIVE_GANGS
 from swell.scheduler.config import DEFAULT, Arguments, PluginOption
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import Main, Ports
 from swell.sim.scenario import SimulationSubject
+from tests.sim.operator.subject import Flaw as OperatorFlaw
 from tests.sim.operator.subject import run_operator
 from tests.sim.scheduler.disturbances import FRAGILE, make_fragile, scheduler_disturbances
 from tests.sim.scheduler.eviction_rules import DECIDED, DecidedEvictions
 from tests.sim.scheduler.liveness import end_state, liveness
+from tests.sim.scheduler.native_rules import native_safety
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
 from tests.sim.scheduler.scenarios import (
@@ -25,6 +29,7 @@ from tests.sim.scheduler.scenarios import (
     IN_DOMAINS,
     IN_STORAGE,
     SCENARIOS,
+    WITH_NATIVE_GROUPS,
     WITH_SAVERS,
 )
 from tests.sim.undecodable import HalfBlindCluster
@@ -128,6 +133,26 @@ def scheduler_storage(flaw: Flaw | None = None) -> SimulationSubject:
 
     subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
     return replace(subject, name=f"{SCHEDULER} storage", scenarios=IN_STORAGE)
+
+
+def scheduler_native(operator_flaw: OperatorFlaw | None = None) -> SimulationSubject:
+    """The scheduler and an operator that writes groups of Kubernetes, on a server that has them."""
+    settings = replace(SETTINGS, gang_api=NATIVE_GANGS)
+
+    async def operate_natively(ports: Ports) -> None:
+        await run_operator(ports, settings, operator_flaw)
+
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports)
+
+    subject = _subject({OPERATOR: operate_natively, SCHEDULER: schedule})
+    return replace(
+        subject,
+        name=f"{SCHEDULER} native",
+        scenarios=WITH_NATIVE_GROUPS,
+        safety=native_safety,
+        gates=frozenset(GATES),
+    )
 
 
 async def operate(ports: Ports) -> None:

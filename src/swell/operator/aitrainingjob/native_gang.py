@@ -173,14 +173,16 @@ def _needs_own_group(
 ) -> bool:
     """Whether the pods to come, with those that live, are fewer than the minimum of the group.
 
-    It is so only after some have finished: otherwise the missing ones are the whole minimum.
+    It is so only after some have finished, or while some live in a group of their own: otherwise
+    the missing ones are the whole minimum.
     """
-    if not wanted or not any(one.is_finished for one in snapshot.replicas):
-        return False
     least = sum(role.gang_minimum for role in snapshot.roles.values())
     main = _main_name(snapshot, status)
-    living = [one for one in snapshot.replicas if _lives(one) and _group_of(one) == main]
-    return len(living) + len(wanted) < least
+    groups = [_group_of(one) for one in snapshot.replicas if _lives(one)]
+    are_apart = any(group != main for group in groups)
+    if not wanted or not (are_apart or any(one.is_finished for one in snapshot.replicas)):
+        return False
+    return groups.count(main) + len(wanted) < least
 
 
 def _is_open(

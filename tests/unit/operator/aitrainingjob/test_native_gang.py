@@ -133,6 +133,19 @@ def test_pod_that_comes_again_after_others_have_finished_gets_a_group_of_its_own
     assert created(scene.look(), "podgroups") == []
 
 
+def test_pod_that_comes_again_while_others_live_in_groups_of_their_own_gets_one_too() -> None:
+    """The finished pod is gone, and the first group would never have its minimum again."""
+    scene = tolerant()
+    scene.succeeds("fit-trainer-0").settle()
+    scene.fails("fit-trainer-1").settle()
+    scene.leavers_go().after(3600).settle()
+    scene.running()
+    assert groups_of(scene)["fit-trainer-1"] == "fit-r1"
+    del scene.pods["fit-trainer-0"]
+    scene.settle().after(3600).settle()
+    assert groups_of(scene).get("fit-trainer-0") == "fit-r2"
+
+
 def test_server_that_drops_fields_is_no_reason_to_try_again() -> None:
     scene = rigid(2, priority="high").running()
     held = scene.native_groups["fit"]
