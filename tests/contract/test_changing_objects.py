@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from swell.api.injection import SAVED_ANNOTATION
-from swell.api.kinds import PODS
-from swell.api.meta import Key
+from swell.api.kinds import AI_TRAINING_JOBS, PODS
+from swell.api.meta import Body, Key
 from swell.cli.connection import connected
 from swell.cli.options import ClusterOptions
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import InvalidError
 from tests.contract.swell_command import Swell
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{size: '{size}'}}\n"
@@ -229,3 +230,35 @@ def test_drain_lets_pods_save(swell: Swell) -> None:
         assert lines[5:] == [f"node/{name} drained"]
     finally:
         swell("delete", "node", name, "--no-wait")
+
+
+JOB = """\
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: placed}
+spec:
+  replicaSpecs:
+    w: {template: {spec: {containers: [{name: aitj-c, image: x}]}}}
+"""
+
+
+def test_template_of_a_suspended_job_may_change(swell: Swell) -> None:
+    """As Kueue does it: where the pods may go is written with `suspend`, and taken back with it."""
+    swell.apply(JOB)
+    key, jobs = Key(swell.namespace, "placed"), AI_TRAINING_JOBS.untyped()
+    running = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+
+    def change(suspend: bool, selector: Body | None) -> Body:
+        template = {"spec": {"nodeSelector": selector}}
+        roles = {"w": {"template": template}}
+        return {"spec": {"suspend": suspend, "replicaSpecs": roles}}
+
+    with connected(ClusterOptions()) as connection:
+        send = connection.client.send
+        send(calls.patch(jobs.status, key, merge_patch({"status": running})))
+        with pytest.raises(InvalidError, match="while it is suspended, template"):
+            send(calls.patch(jobs, key, merge_patch(change(False, {"pool": "spot"}))))
+        send(calls.patch(jobs, key, merge_patch(change(True, {"pool": "spot"}))))
+        send(calls.patch(jobs, key, merge_patch(change(False, None))))
+        with pytest.raises(InvalidError):
+            send(calls.patch(jobs, key, merge_patch(change(False, {"pool": "other"}))))

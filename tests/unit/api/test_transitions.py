@@ -94,3 +94,14 @@ def test_true_and_one_are_different() -> None:
     new = with_field(job(), "spec.faultTolerant", 1)
 
     assert frozen_in(old, new) == ["spec.faultTolerant"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(False, True), (True, True), (True, False)])
+def test_template_may_change_while_suspended(before: bool, after: bool) -> None:
+    """Also in the write that suspends or resumes the job: its pods are all made anew after it."""
+    old = with_field(job(), "spec.suspend", before)
+    template = {"spec": {"nodeSelector": {"pool": "spot"}, "containers": []}}
+    new = with_field(with_field(old, f"{WORKER}.template", template), "spec.suspend", after)
+
+    assert frozen_in(old, new) == []
+    assert frozen_in(job(), with_field(job(), f"{WORKER}.template", template)) != []

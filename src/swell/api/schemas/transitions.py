@@ -31,12 +31,13 @@ FROZEN_ROLE_FIELDS = (
     "completePolicy",
     "replicaType",
     "networkTopology",
-    "template",
 )
+# Frozen as well, but while the job is suspended.
+TEMPLATE = "template"
 CHANGEABLE = (
     "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit,"
-    " cleanPodPolicy, suspend, ttlSecondsAfterFinished, saveSeconds, deadline"
-    " and scale"
+    " cleanPodPolicy, suspend, ttlSecondsAfterFinished, saveSeconds, deadline, scale"
+    " and, while it is suspended, template"
 )
 
 FIELDS_FROZEN = f"once a job is under way only {CHANGEABLE} may change"
@@ -57,6 +58,13 @@ _IS_OF_STATUS = (
     f"(has(self.status) && has(self.{_TIME}) && has(oldSelf.{_TIME})"
     f" && self.{_TIME} != oldSelf.{_TIME}) || "
 )
+# A suspended job loses all pods before it gets new ones, so these may be made of another template.
+# Kueue writes where the pods may go into it as it lets a job run, and takes that out of it again as
+# it stops the job: both in one write with `suspend`.
+_IS_SUSPENDED = (
+    "(has(self.spec.suspend) && self.spec.suspend)"
+    " || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)"
+)
 _ROLES = "self.spec.replicaSpecs"
 _OLD_ROLES = "oldSelf.spec.replicaSpecs"
 
@@ -70,6 +78,7 @@ def freeze_rule() -> ValidationRule:
     role = "spec.replicaSpecs[role]"
     job_fields = " && ".join(f"({_unchanged('spec', name)})" for name in FROZEN_JOB_FIELDS)
     role_fields = " && ".join(f"({_unchanged(role, name)})" for name in FROZEN_ROLE_FIELDS)
+    templates = f"{_IS_SUSPENDED} || {_ROLES}.all(role, {_unchanged(role, TEMPLATE)})"
     checks = {
         f"size({_ROLES}) == size({_OLD_ROLES}) && {_ROLES}.all(role, role in {_OLD_ROLES})": (
             ROLES_FROZEN
@@ -77,7 +86,7 @@ def freeze_rule() -> ValidationRule:
         f"{_ROLES}.all(role, (has({_ROLES}[role].edlPolicy)"
         f" && {_ROLES}[role].edlPolicy == '{EdlPolicy.MANUAL.value}')"
         f" || ({_unchanged(role, 'replicas')}))": REPLICAS_FROZEN,
-        f"{job_fields} && {_ROLES}.all(role, {role_fields})": FIELDS_FROZEN,
+        f"{job_fields} && {_ROLES}.all(role, {role_fields}) && ({templates})": FIELDS_FROZEN,
     }
     every = " && ".join(f"({check})" for check in checks)
     first = " : ".join(f"!({check}) ? '{message}'" for check, message in checks.items())

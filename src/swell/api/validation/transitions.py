@@ -19,6 +19,7 @@ from swell.api.schemas.transitions import (
     FROZEN_ROLE_FIELDS,
     REPLICAS_FROZEN,
     ROLES_FROZEN,
+    TEMPLATE,
 )
 from swell.api.validation.access import at, fields, same
 from swell.api.validation.problems import FieldProblem, Steps, path_text, show
@@ -58,6 +59,7 @@ def _job_changes(old: object, new: object) -> Iterator[FieldProblem]:
 
 def _role_changes(old: object, new: object) -> Iterator[FieldProblem]:
     schema = replica_spec()
+    is_suspended = at(old, "spec", "suspend") is True or at(new, "spec", "suspend") is True
     old_roles, new_roles = (dict(fields(at(body, *_ROLES))) for body in (old, new))
     for role in sorted(old_roles.keys() | new_roles.keys()):
         steps = (*_ROLES, role)
@@ -66,7 +68,8 @@ def _role_changes(old: object, new: object) -> Iterator[FieldProblem]:
             yield FieldProblem(steps, ROLES_FROZEN, f"{verb}, or {_NEW_JOB}")
             continue
         before, after = old_roles[role], new_roles[role]
-        for name in FROZEN_ROLE_FIELDS:
+        frozen = FROZEN_ROLE_FIELDS if is_suspended else (*FROZEN_ROLE_FIELDS, TEMPLATE)
+        for name in frozen:
             if not same(_effective(schema, before, name), _effective(schema, after, name)):
                 yield from _frozen((*steps, name), at(before, name), at(after, name))
         yield from _size_change(before, after, steps)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# The share of nodes above which it is a mass failure. One node alone never is, in a small cluster.
+# The share of nodes above which it is a mass failure. One or two nodes are none in a small cluster:
+# they break by themselves, and their jobs should not wait.
 SHARE: Final = 0.2
-N_MIN: Final = 2
+N_MIN: Final = 3
 # How long restarts are held back from the moment at which the share was exceeded.
 HOLD_S: Final = 60.0
 

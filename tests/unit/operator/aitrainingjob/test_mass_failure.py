@@ -61,10 +61,10 @@ def test_jobs_that_lost_nothing_are_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("n_nodes", "n_unready", "is_mass"),
-    [(1, 1, False), (3, 1, False), (4, 2, True), (10, 2, False), (10, 3, True), (100, 20, False)],
+    [(1, 1, False), (4, 2, False), (4, 3, True), (10, 2, False), (10, 3, True), (100, 20, False)],
 )
 def test_share_counts(n_nodes: int, n_unready: int, is_mass: bool) -> None:
-    """More than a fifth of the nodes, and never a single one."""
+    """More than a fifth of the nodes, and at least three."""
     watch = MassFailureWatch()
     for n in range(n_nodes):
         watch.note(f"n{n}", is_there=True, is_ready=n >= n_unready, now_s=0.0)
@@ -76,9 +76,9 @@ def test_hold_ends_after_a_minute() -> None:
     """What is still lost then counts; a new mass failure holds again."""
     watch = MassFailureWatch()
     for n in range(4):
-        watch.note(f"n{n}", is_there=True, is_ready=n > 1, now_s=10.0)
+        watch.note(f"n{n}", is_there=True, is_ready=n > 2, now_s=10.0)
     found = watch.current(30.0, 1000.0)
-    assert found == MassFailure(2, 4, 1000.0 - 20 + HOLD_S)
+    assert found == MassFailure(3, 4, 1000.0 - 20 + HOLD_S)
     assert watch.current(10.0 + HOLD_S, 1040.0) is None
     watch.note("n0", is_there=True, is_ready=True, now_s=100.0)
     watch.note("n0", is_there=True, is_ready=False, now_s=200.0)
@@ -90,7 +90,7 @@ def test_node_that_is_removed_is_not_silent() -> None:
     """An administrator takes nodes away: that is no failure."""
     watch = MassFailureWatch()
     for n in range(4):
-        watch.note(f"n{n}", is_there=True, is_ready=n > 1, now_s=0.0)
+        watch.note(f"n{n}", is_there=True, is_ready=n > 2, now_s=0.0)
     watch.note("n0", is_there=False, is_ready=False, now_s=1.0)
 
     assert watch.current(2.0, 1000.0) is None
