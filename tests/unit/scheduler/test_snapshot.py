@@ -322,7 +322,7 @@ def sizes_of(snapshot: SchedulerSnapshot) -> tuple[int, ...]:
         len(nodes._temporary),
         len(snapshot._tasks),
         len(snapshot._membership._waiting),
-        len(snapshot._roles._members),
+        len(snapshot.roles._members),
         len(snapshot.affinity_index._matching),
     )
 

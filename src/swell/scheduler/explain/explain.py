@@ -217,7 +217,7 @@ def _victims(session: Session, group: str) -> tuple[str, ...]:
 def _above(session: Session, job: str, role: str, target: int) -> list[Task]:
     return [
         task
-        for task in session.snapshot.members(job)
+        for task in session.snapshot.roles.of(job)
         if task.elastic is not None and task.elastic.role == role and task.index >= target
     ]
 

@@ -388,7 +388,7 @@ class SchedulerCache:
             self._job_facts.pop(text, None)
         else:
             # A save makes its job a cheaper victim, but is no reason for a cycle.
-            self.snapshot.note_save(text, last_save(found))
+            self.snapshot.roles.note_save(text, last_save(found))
             facts = job_facts(found)
             if self._job_facts.get(text) == facts:
                 return
@@ -410,7 +410,7 @@ class SchedulerCache:
         self._targets_changed(text)
 
     def _targets_changed(self, training_job: str) -> None:
-        if any(self.snapshot.members(training_job)):  # a job without pods needs no decision
+        if any(self.snapshot.roles.of(training_job)):  # a job without pods needs no decision
             self._wake()
 
     def _with_targets(self, job: AITrainingJob) -> AITrainingJob:

@@ -334,7 +334,7 @@ class SchedulerLoop:
                 for role, target in roles.items()
             }
             leaving: dict[str, list[Task]] = {}
-            for task in self._snapshot.members(job):
+            for task in self._snapshot.roles.of(job):
                 role = task.elastic.role if task.elastic else ""
                 if role in shrinks and task.index >= shrinks[role].target:
                     leaving.setdefault(role, []).append(task)

@@ -98,7 +98,7 @@ class Shrinker:
 
     def _beyond(self, key: Key, roles: Mapping[str, Shrink]) -> Iterator[Task]:
         """Yields the pods of a training job at or above the targets of these roles."""
-        for task in self._cache.snapshot.members(str(key)):
+        for task in self._cache.snapshot.roles.of(str(key)):
             role = task.elastic.role if task.elastic else ""
             if role in roles and task.index >= roles[role].target:
                 yield task

@@ -64,6 +64,7 @@ class RoleMembers:
         self._roles.pop(training_job, None)
 
     def note_save(self, training_job: str, saved_at: float | None) -> None:
+        """Notes when a training job last saved; nothing else follows from it at once."""
         for role in self._roles.get(training_job, {}).values():
             role.saved_at = saved_at
 

@@ -112,7 +112,7 @@ class SchedulerSnapshot:
         self._shapes = ShapeCache(self.dimensions)
         self._width = self.dimensions.width
         self._priorities = Priorities()
-        self._roles = RoleMembers()
+        self.roles = RoleMembers()
         # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
         self._unsettled: dict[str, JobInfo] = {}
@@ -256,7 +256,7 @@ class SchedulerSnapshot:
         self._match_width()
         task = self._tasks[key] = Task(pod, shape)
         task.unreadable = unreadable
-        task.status = self._roles.join(task, status_of(pod))
+        task.status = self.roles.join(task, status_of(pod))
         task.node = self.place_of(pod, task.status)
         self._count_on_node(task, 1)
         if shape.claims_volumes:
@@ -286,25 +286,21 @@ class SchedulerSnapshot:
             self.volumes.remove(task)
         self._shapes.give_back(task.shape)
         self._leave_group(task)
-        self._roles.leave(task)
+        self.roles.leave(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
         """Sets the roles' targets. A pod at or above its role's target counts as RELEASING."""
-        self._roles.set_roles(str(job.metadata.key), roles_of(job))
+        self.roles.set_roles(str(job.metadata.key), roles_of(job))
         self._rejoin_roles(str(job.metadata.key))
 
     def put_trainers(self, job: TrainingJob) -> None:
         """Does the same for the trainers of a TrainingJob."""
         key = trainers_key(str(job.metadata.key))
-        self._roles.set_roles(key, trainers_of(job))
+        self.roles.set_roles(key, trainers_of(job))
         self._rejoin_roles(key)
 
-    def note_save(self, key: str, saved_at: float | None) -> None:
-        """Notes when a training job last saved; nothing else follows from it at once."""
-        self._roles.note_save(key, saved_at)
-
     def remove_training_job(self, key: str) -> None:
-        self._roles.remove_roles(key)
+        self.roles.remove_roles(key)
         self._rejoin_roles(key)
 
     # --- used by sessions
@@ -325,10 +321,6 @@ class SchedulerSnapshot:
     @property
     def n_shapes(self) -> int:
         return len(self._shapes)
-
-    def members(self, training_job: str) -> Iterable[Task]:
-        """Returns every task of a training job."""
-        return self._roles.of(training_job)
 
     def move(self, task: Task, status: TaskStatus, node: int) -> None:
         """Gives a task a status, and a node or NOWHERE."""
@@ -565,11 +557,11 @@ class SchedulerSnapshot:
                 job.priority = self._priorities.of_group(job.group)
 
     def _rejoin_roles(self, key: str) -> None:
-        for task in list(self._roles.of(key)):
+        for task in list(self.roles.of(key)):
             # The old target may have made it RELEASING: then the status before that counts.
             is_present = task.status in {*PRESENT, TaskStatus.RELEASING}
             status = _present_status(task) if is_present else task.status
-            self.move(task, self._roles.join(task, status), task.node)
+            self.move(task, self.roles.join(task, status), task.node)
 
     def _match_width(self) -> None:
         """Widens all vectors if a new resource name needs more places."""
