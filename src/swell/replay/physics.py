@@ -34,6 +34,9 @@ class ResizeCost:
 # Some epochs were recorded with a gradient of zero.
 _NORM_MIN = 1e-30
 
+# Beyond each change, so that a remainder below the resolution of the clock is not waited for twice.
+_MOMENT_S = 1e-6
+
 # What Swell's own library takes: survivors pause half a second, newcomers load for ten.
 ELASTIC = ResizeCost(start_s=10.0, pause_s=0.5, in_place=True)
 
@@ -182,9 +185,10 @@ class JobRun:
         if not self.placement or self.ended_s is not None:
             return None
         if self._loading_s > 0 or self._paused_s > 0:
-            return self._loading_s or self._paused_s
+            return (self._loading_s or self._paused_s) + _MOMENT_S
         speed, _ = self._speed(tuple(n for n in self.placement if n))
-        return float(self.program.progress_by_epoch[self.epoch] - self.progress) / speed + 1e-6
+        left = float(self.program.progress_by_epoch[self.epoch] - self.progress)
+        return max(left / speed, 0.0) + _MOMENT_S
 
     def shift(self, seconds: float) -> None:
         """Move all times of the job."""

@@ -76,6 +76,15 @@ def test_restart_costs_are_paid_by_the_physics() -> None:
     assert figures_of(log, "first-come").mean_s == pytest.approx(130.0, abs=3.0)
 
 
+def test_remainders_below_the_resolution_of_a_clock_are_passed() -> None:
+    """A pause that is over but for a rounding error is not waited for again and again."""
+    run_ = new_runs([TraceJob("a", 0.0, work_s=60.0)], {}, restarts(30.0))[0]
+    run_.place((1,), 0.0)
+    run_.advance(30.0 - 1e-12, 0.0)
+
+    assert (run_.next_change_s() or 0.0) >= 1e-7
+
+
 def test_history_of_a_replay_is_a_trace_of_the_same_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
