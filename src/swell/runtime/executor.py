@@ -19,7 +19,7 @@ from swell.api.kinds import SECRETS
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.clock import Clock, SystemClock
-from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, Selection, WriteOptions, merge_patch
 from swell.runtime.errors import (
     AlreadyExistsError,
     ClusterError,
@@ -44,6 +44,7 @@ from swell.runtime.plan import (
     Plan,
     Together,
     Write,
+    patch_object,
 )
 
 # The reason reported when the name of an object to create is taken by another owner's.
@@ -240,6 +241,12 @@ class Executor:
         return await self._cluster.update(resource.status, body)
 
     async def _issue(self, action: IssueSecret) -> object:
+        # The record is made in the state that the owner has before its secret exists. Without that
+        # a record of an earlier secret, whose answer was lost, could be applied over a later one.
+        # It is read as a list of one, which takes no right that controllers do not have anyway.
+        one = Selection(action.key.namespace, fields=f"metadata.name={action.key.name}")
+        page = await self._cluster.list(action.resource.untyped(), one)
+        version = page.items[0]["metadata"]["resourceVersion"] if page.items else ""
         value = self._draw().encode()
         data = {action.entry: base64.b64encode(value).decode()}
         try:
@@ -249,9 +256,9 @@ class Executor:
             # is not known. As a conflict it lets the owner be decided on anew.
             raise ConflictError(error.status) from error
         token = hmac.digest(value, action.label, "sha256").hex()
-        record: Body = {"uid": action.uid, "annotations": {action.annotation: token}}
-        patch = merge_patch({"metadata": record})
-        return await self._cluster.patch(action.resource, action.key, patch)
+        body: Body = {"metadata": {"annotations": {action.annotation: token}}}
+        record = patch_object(action.resource, action.key, action.uid, body, version=version)
+        return await self._cluster.patch(action.resource, action.key, record.patch)
 
     async def _delete_secret(self, resource: Resource[object], key: Key) -> None:
         try:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -35,6 +37,7 @@ from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import NodeState
+from swell.runtime.cluster import Patch, merge_patch
 from swell.runtime.controller import Reconciler
 from swell.runtime.errors import NotFoundError
 from swell.runtime.plan import (
@@ -254,6 +257,20 @@ def _secrets_by_name(operator: Operator) -> None:
     executor._delete_secret = delete
 
 
+def _records_at_any_time(operator: Operator) -> None:
+    """The record of a secret is written over any other that has been written since."""
+    executor: Any = operator.controller._executor
+    cluster, blind = executor._cluster, copy(executor)
+
+    async def patch_blindly(resource: Resource[object], key: Key, change: Patch) -> object:
+        body: Any = change.body
+        metadata = {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}
+        return await cluster.patch(resource, key, merge_patch({**body, "metadata": metadata}))
+
+    blind._cluster = SimpleNamespace(list=cluster.list, create=cluster.create, patch=patch_blindly)
+    executor._issue = blind._issue
+
+
 def _guesses_phases(decide_: Decide) -> Decide:
     """A pod whose status cannot be read is taken for one that has not begun."""
     return lambda seen, now: decide_(replace(seen, unread=frozenset()), now)
@@ -423,6 +440,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator forces every delete": _planning(_impatient),
     "operator finishes old plans": _planning(_tenacious),
     "operator deletes secrets by name": _secrets_by_name,
+    "operator records secrets at any time": _records_at_any_time,
     "operator guesses phases": _deciding(_guesses_phases),
     "operator keeps expired jobs": _inside(
         cleanup, "plan_expiry", lambda _, steps, __: Plan(steps)

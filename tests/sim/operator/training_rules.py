@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import to_body
-from swell.api.injection import INSTANCE_VARIABLE, INSTANCES_FILE
+from swell.api.injection import INSTANCE_VARIABLE, INSTANCES_FILE, REPORT_TOKEN_LABEL
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
 from swell.api.meta import Body, Key, Uid
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob import labels
-from swell.operator.framework.training import REPORT_TOKEN
+from swell.operator.framework.training import REPORT_TOKEN, SECRET_ENTRY
 from swell.sim.observation import owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import job_states, replica_of
@@ -33,6 +35,11 @@ def _volumes(pod: Body) -> dict[str, Body]:
     return {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
 
 
+def _token_of(secret: Body) -> str:
+    value = base64.b64decode(secret["data"][SECRET_ENTRY])
+    return hmac.digest(value, REPORT_TOKEN_LABEL, "sha256").hex()
+
+
 @dataclass
 class SecretBeforePods:
     """A pod's secret and the record of it are there when the pod is created, and stay."""
@@ -40,18 +47,16 @@ class SecretBeforePods:
     world: SimulatedWorld
     name: str = "T1 secret before pods"
     _held: dict[Key, str] = field(default_factory=dict)
-    _recorded: set[Uid] = field(default_factory=set)
+    _recorded: dict[Uid, str] = field(default_factory=dict)
     _mounted: dict[Key, Uid] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        _, job = job_states(commit)
-        if job is not None and REPORT_TOKEN in job.metadata.annotations:
-            self._recorded.add(job.metadata.uid)
+        yield from self._on_record(commit)
         if commit.collection == str(SECRETS):
             if commit.after is None:
                 self._held.pop(commit.key, None)
             else:
-                self._held[commit.key] = str(commit.after.body["data"])
+                self._held[commit.key] = _token_of(commit.after.body)
                 if commit.key in self._mounted:
                     yield f"{commit.key} was replaced under the pods that know the old one"
         body = _created_pod(self.world, commit)
@@ -65,6 +70,18 @@ class SecretBeforePods:
             yield f"{commit.key} was created before its secret"
         if uid not in self._recorded:
             yield f"{commit.key} was created before its secret was on record"
+        elif self._held.get(key) != self._recorded[uid]:
+            yield f"{commit.key} was created with another secret than its job has on record"
+
+    def _on_record(self, commit: Commit) -> Iterator[str]:
+        _, job = job_states(commit)
+        token = job.metadata.annotations.get(REPORT_TOKEN) if job is not None else None
+        if job is None or token is None:
+            return
+        self._recorded[job.metadata.uid] = token
+        for key, uid in self._mounted.items():
+            if uid == job.metadata.uid and self._held.get(key, token) != token:
+                yield f"{commit.key} has another secret on record than its pods"
 
 
 @dataclass

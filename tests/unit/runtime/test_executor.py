@@ -442,7 +442,8 @@ def test_secret_is_drawn_and_its_owner_says_so() -> None:
         assert base64.b64decode(found["data"]["key"]) == b"drawn"
         token = hmac.new(b"drawn", b"label", hashlib.sha256).hexdigest()
         assert owner.metadata.annotations == {"toys.dev/token": token}
-        assert not [call for call in line.calls if call.startswith(("get", "list"))]
+        reads = [call for call in line.calls if call.startswith(("get", "list"))]
+        assert reads == [f"list {TOYS} metadata.name=t"]
 
     play(story)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import pytest
 
 from swell.api.kinds import PODS, SECRETS
 from swell.api.meta import Body, Key
-from swell.runtime.cluster import Deletion
+from swell.api.resource import Resource
+from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError, OutcomeUnknownError
 from swell.runtime.executor import TOO_LATE, Executor, FailureKind, Outcome
-from swell.runtime.plan import CreateObject, DeleteObject, DeleteSecret, Plan
+from swell.runtime.plan import CreateObject, DeleteObject, DeleteSecret, IssueSecret, Plan
 from swell.sim.loop import run
-from tests.unit.runtime.world import World, key, pod_body
+from tests.unit.runtime.world import TOYS, World, key, pod_body
 
+T = TypeVar("T")
 Story = Callable[[World], Awaitable[None]]
 
 
@@ -109,5 +112,30 @@ def test_secret_of_later_survives_a_delete_that_is_applied_late() -> None:
             await world.user.delete(SECRETS, key("s"), late[0])
         # No reader of secrets is asked: the one call besides the delete is a dry run of it.
         assert line.calls == [f"trydelete {SECRETS} {key('s')}"]
+
+    play(story)
+
+
+def test_record_of_a_secret_is_not_written_over_a_later_state_of_its_owner() -> None:
+    """One that is applied late would name a secret that has been replaced since."""
+
+    async def story(world: World) -> None:
+        toy, line = await world.add_toy(), world.line()
+        create = line.create
+
+        async def create_and_change_the_owner(resource: Resource[T], body: Body, *more: Any) -> T:
+            made = await create(resource, body, *more)
+            change = merge_patch({"metadata": {"labels": {"changed": "meanwhile"}}})
+            await world.user.patch(TOYS, key("t"), change)
+            return made
+
+        line.create = create_and_change_the_owner  # type: ignore[assignment, method-assign]
+        meta: Body = {"name": "s", "namespace": key("s").namespace}
+        secret: Body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
+        issue = IssueSecret(TOYS, key("t"), toy.metadata.uid, secret, "key", "toys.dev/token", b"l")
+        outcome = await Executor(line, clock=world.clock).execute(Plan((issue,)))
+
+        assert [one.kind for one in outcome.failures] == [FailureKind.STALE]
+        assert (await world.user.get(TOYS, key("t"))).metadata.annotations == {}
 
     play(story)
