@@ -132,8 +132,17 @@ EFFECTIVE_SWITCHES = [
     for plugin, known in KNOWN.plugins.items()
     for switch in (*known.switches, *known.hierarchical)
 ]
+# Of volumes, which these clusters have none of: `test_volumes` and `test_preparer` show them.
+ABOUT_VOLUMES = {
+    "predicate.VolumeZoneEnable",
+    "predicate.NodeVolumeLimitsEnable",
+    "volumebinding.bindTimeoutSeconds",
+}
 EFFECTIVE_ARGUMENTS = [
-    (plugin, name) for plugin, known in KNOWN.plugins.items() for name in known.arguments
+    (plugin, name)
+    for plugin, known in KNOWN.plugins.items()
+    for name in known.arguments
+    if name not in ABOUT_VOLUMES
 ]
 
 

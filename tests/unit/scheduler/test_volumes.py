@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from swell.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from swell.scheduler.config import DEFAULT
+from swell.scheduler.config import DEFAULT, Arguments
 from swell.scheduler.cycle import run_cycle
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from tests.storage_objects import (
@@ -425,6 +426,46 @@ def test_attach_limit_counts_every_volume_once() -> None:
     assert "no more volumes of disks.example.com can be attached" in full[2]
     assert same[0] == {"ns/p": "a"}
     assert open_[0] == {"ns/p": "b"}
+
+
+def bound_with(objects: SchedulerObjects, switch: str, *, on: bool) -> int:
+    """How many pods are bound with a rule of the predicates on or off."""
+    tiers = tuple(
+        tuple(
+            replace(option, arguments=Arguments({switch: on}))
+            if option.name == "predicates"
+            else option
+            for option in tier
+        )
+        for tier in DEFAULT.tiers
+    )
+    body: Any = answer(run_cycle(objects.snapshot(), replace(DEFAULT, tiers=tiers), None))
+    return len(body["binds"])
+
+
+def test_rules_of_volumes_can_be_switched_off() -> None:
+    """Zones and limits, each by its own switch."""
+    zone = {"topology.kubernetes.io/zone": "z1"}
+    other = node("a", "4", **{"topology.kubernetes.io/zone": "z2"})
+    volume = a_volume("pv", claim="c", labels=zone)
+    far = a_cluster([other], [pod("p", "c")], a_bound_claim("c", "pv"), volume)
+    csi = {"driver": PROVISIONER, "volumeHandle": "h"}
+    storage = [
+        a_class(MADE),
+        a_bound_claim("old", "pv", MADE),
+        a_volume("pv", class_name=MADE, claim="old", csi=csi),
+        a_claim("new", MADE),
+        csi_node("a", 1),
+    ]
+    running = pod("r", "old", on="a", group="other")
+    full = a_cluster([node("a")], [running, pod("p", "new")], *storage, minimum=1)
+
+    for objects, switch in (
+        (far, "predicate.VolumeZoneEnable"),
+        (full, "predicate.NodeVolumeLimitsEnable"),
+    ):
+        assert bound_with(objects, switch, on=True) == 0
+        assert bound_with(objects, switch, on=False) == 1
 
 
 def test_attachment_counts_without_a_pod() -> None:
