@@ -204,6 +204,11 @@ wait fit | 2 | Missing option
 explain fit | 0 | fit
 explain aitj/fit -o json | 0 | "summary"
 explain nobody | 1 | no job
+history | 0 |
+history -o json | 0 | [
+history nobody | 1 | no record of a job
+report nobody | 1 | no record of a job
+report | 2 |
 top | 0 | trainer
 top -A | 0 | JOB
 top --topology | 0 |
@@ -338,14 +343,14 @@ def test_every_line_of_the_script(swell: Swell) -> None:
 NAMESPACED = frozenset(
     {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
     | {"explain", "scale", "fail", "preempt", "stop", "retry", "top", "attach"}
-    | {"diff", "edit", "exec"}
+    | {"diff", "edit", "exec", "history", "report"}
 )
 
 
 def test_every_command_is_tried() -> None:
     """A command is in the script, unless it runs until it is stopped or needs a cluster's store."""
     elsewhere = {"up", "down", "launch", "backup", "restore", "check", "plan", "node", "operator"}
-    elsewhere |= {"scheduler", "server", "uninstall", "user", "rotate"}
+    elsewhere |= {"scheduler", "server", "uninstall", "user", "rotate", "dashboard"}
     tried = {line.split()[0] for line, *_ in LINES}
 
     assert {name for name, _, _ in COMMANDS} - elsewhere - tried == set()

@@ -109,7 +109,7 @@ def test_sweep_that_is_not_there_is_reported(swell: Swell) -> None:
         assert (answer.code, answer.out) == (1, "")
         assert f"error: no sweep none in namespace {swell.namespace}" in answer.err
     assert swell.here("get", "sweeps").code == 0
-    assert swell.here("logs", "sweep/none", "--tail", "3").code == 2
+    assert swell.here("logs", "sweep/none", "--tail", "3").code == 1
     assert swell.here("get", "sweep", "none", "-o", "jsonpath={.x}").code == 2
 
 

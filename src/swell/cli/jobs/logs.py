@@ -271,6 +271,7 @@ class ServerJobLogs:
                 yield from self._queued()
                 if not n_before:
                     break
+        self._pods.close()
         yield from self._queued()
 
     def current_lines(self) -> Iterator[LogLine]:

@@ -58,7 +58,7 @@ class WatchedObjects(Generic[T]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._close()
+        self.close()
 
     def poll(self, within_s: float) -> None:
         """Bring `objects` up to date: returns after the first change, or after this time.
@@ -115,7 +115,7 @@ class WatchedObjects(Generic[T]):
                 self._apply(line)
         # A connection that a router has dropped gives neither bytes nor an error.
         if lines is None or time.monotonic() > self._silent_at:
-            self._close()
+            self.close()
 
     def _apply(self, line: bytes) -> None:
         event = decode_event(line, self._resource)
@@ -132,9 +132,10 @@ class WatchedObjects(Generic[T]):
 
     def _forget_version(self) -> None:
         self._version = ""
-        self._close()
+        self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the watch, if one is open; another poll opens it again."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None

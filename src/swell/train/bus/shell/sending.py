@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from swell.api.backoff import Backoff
 from swell.api.injection import REPORT_PATH
 
 logger = logging.getLogger("swell.train")
@@ -16,7 +17,7 @@ logger = logging.getLogger("swell.train")
 # The operator writes no report of a job more often.
 PACE_S = 10.0
 # After an answer that is none, or a refusal: nobody may lead for a moment, or for long.
-PACE_S_MAX = 60.0
+_PACE_S_MAX = 60.0
 _ANSWER_S = 5.0
 
 
@@ -26,7 +27,7 @@ class ReportSender:
     def __init__(self, url: str, token: Path, pace_s: float = PACE_S) -> None:
         self._url = url.rstrip("/") + REPORT_PATH
         self._token = token
-        self._pace_s = pace_s
+        self._pace = Backoff(pace_s, _PACE_S_MAX)
         self._newest: bytes | None = None
         self._is_closed = threading.Event()
         self._offered = threading.Event()
@@ -58,8 +59,7 @@ class ReportSender:
             if problem and not n_failed:
                 logger.warning("the operator does not take reports: %s", problem)
             n_failed = n_failed + 1 if problem else 0
-            pause_s = self._pace_s * (1 << min(n_failed, 8))
-            if self._is_closed.wait(min(PACE_S_MAX, pause_s) if n_failed else self._pace_s):
+            if self._is_closed.wait(self._pace.full_s(n_failed + 1)):
                 return
 
     def _send(self, report: bytes) -> str:
