@@ -213,6 +213,9 @@ class PhasesMove:
         if is_repair and old.phase in FINAL_PHASES:
             # Its way to the same end begins again; the record of that is judged below.
             allowed = frozenset({AITrainingJobPhase.TERMINATING})
+        elif is_repair and old.phase is AITrainingJobPhase.PENDING:
+            # Of a job that has nothing yet, no more is left than of one that was just submitted.
+            allowed |= TRANSITIONS[AITrainingJobPhase.EMPTY]
         if new.phase is not old.phase and new.phase not in allowed:
             yield f"{commit.key} went from {old.phase.value} to {new.phase.value}"
         if new.observed_generation < old.observed_generation:
