@@ -28,7 +28,7 @@ def main() -> int:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     variables = {"EPOCHS": os.environ.get("EPOCHS", "20"), "DEVICE": "cuda", "PYTHONPATH": path}
     env = {**os.environ, **variables}
-    alone = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, capture_output=True)
+    alone = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE)
     undisturbed = np.array(json.loads(alone.stdout.splitlines()[-1])["final"])
     with tempfile.TemporaryDirectory() as folder:
         cluster = TrainingCluster(Path(folder), PROGRAM, **variables)

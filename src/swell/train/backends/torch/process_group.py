@@ -226,15 +226,17 @@ def _forget(*, broken: bool) -> None:
     c10d = dist.distributed_c10d
     world = c10d._world  # noqa: SLF001
     groups = list(world.pg_map)
+    # Read while there is a default group: some versions compute one of these from it.
+    names = [name for name in dir(world) if name.startswith(("pg_", "tags_"))]
+    tables = [getattr(world, name) for name in names]
     if broken:
         _abort_nccl(dist.group.WORLD)  # frees the device's streams before the next group
     for group in groups:
         c10d._unregister_process_group(group.group_name)  # noqa: SLF001
     c10d._update_default_pg(None)  # noqa: SLF001
-    for name in dir(world):
-        value = getattr(world, name)
-        if name.startswith(("pg_", "tags_")) and isinstance(value, dict):
-            value.clear()
+    for table in tables:
+        if isinstance(table, dict):
+            table.clear()
     world.group_count = 0
     threading.Thread(target=_bury, args=(groups,), name="swell-bury", daemon=True).start()
 
