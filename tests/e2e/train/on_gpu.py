@@ -42,10 +42,13 @@ def main() -> int:
         finally:
             cluster.close()
         finals = [fact["final"] for fact in cluster.facts() if "final" in fact]
+        errors = cluster.errors()
     differences = [float(np.abs(np.array(final) - undisturbed).max()) for final in finals]
     found = {"pauses in s": pauses, "exit codes": codes, "differences of weights": differences}
     sys.stdout.write(json.dumps(found) + "\n")
-    return 0
+    if any(codes):
+        sys.stdout.write(errors[-8000:])
+    return int(any(codes))
 
 
 def play(cluster: TrainingCluster) -> dict[str, float]:

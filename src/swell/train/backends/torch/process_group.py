@@ -7,6 +7,7 @@ another thread aborts what is left of it.
 
 from __future__ import annotations
 
+import atexit
 import datetime as dt
 import json
 import os
@@ -27,6 +28,7 @@ from swell.train.state.tree import Bytes
 
 # The limit of one collective. A death ends one at once; this is for a program that hangs.
 COLLECTIVE_S = 1800.0
+BURIAL_S = 5.0  # how long the end of a process waits for what is left of its groups
 # Parts of messages of errors that mean a broken connection, in torch's releases so far.
 SIGNS = (
     "gloo",
@@ -51,6 +53,7 @@ class Formed:
     rank: int
     size: int
     store: Any = None
+    group: Any = None
     before: set[int] = field(default_factory=set)
     ports: set[int] = field(default_factory=set)
     is_settled: bool = False
@@ -108,6 +111,8 @@ class TorchCollectives:
         dist.init_process_group(
             self._backend, store=store, rank=rank, world_size=plan.size, timeout=limit
         )
+        formed.group = dist.group.WORLD
+        self._check(formed)
         self.learn_ports("formed")
 
     def settle(self) -> None:
@@ -137,8 +142,8 @@ class TorchCollectives:
             formed = self.formed
             if formed is None or formed.generation > generation:
                 return
-        if self.is_cuda and dist.is_initialized():
-            _abort_nccl(dist.group.WORLD)
+        if self.is_cuda and formed.group is not None:
+            _abort_nccl(formed.group)  # not the default group: that may be the next one by now
         ports = set(formed.ports)
         if not formed.is_settled and not self.is_cuda:
             ports |= listening_ports() - formed.before  # not exchanged yet
@@ -238,7 +243,21 @@ def _forget(*, broken: bool) -> None:
         if isinstance(table, dict):
             table.clear()
     world.group_count = 0
-    threading.Thread(target=_bury, args=(groups,), name="swell-bury", daemon=True).start()
+    burial = threading.Thread(target=_bury, args=(groups,), name="swell-bury", daemon=True)
+    _burials[:] = [*(one for one in _burials if one.is_alive()), burial]
+    burial.start()
+
+
+_burials: list[threading.Thread] = []
+
+
+def _wait_for_burials() -> None:
+    """Let them end first: a process that ends inside NCCL's abort is ended with SIGABRT."""
+    for burial in _burials:
+        burial.join(BURIAL_S)
+
+
+atexit.register(_wait_for_burials)
 
 
 def _bury(groups: list[Any]) -> None:
