@@ -196,6 +196,17 @@ class TorchCollectives:
         self._check(self.formed)
         return [one[:count] for one, count in zip(raw, counts, strict=True)]
 
+    def exchange(self, *transfers: Any) -> None:
+        """Do all transfers at once, since NCCL does one after the other and a ring would wait.
+
+        It returns when the data have arrived: who leaves next takes its connections with it.
+        """
+        for work in dist.batch_isend_irecv(list(transfers)):
+            work.wait()
+        if self.is_cuda:
+            torch.cuda.current_stream(self.device).synchronize()
+        self.check()
+
     # ---- parts
 
     def check(self) -> None:

@@ -125,10 +125,12 @@ class ShardedLearner:
 
     def _hand_over(self, mine: ShardCopy, leaver: int, heir: int) -> None:
         if self._rank == leaver:
-            _exchange(dist.P2POp(dist.isend, self._flat(mine.shards[leaver]), heir))
+            self._collectives.exchange(
+                dist.P2POp(dist.isend, self._flat(mine.shards[leaver]), heir)
+            )
         elif self._rank == heir:
             flat = self._empty(mine.layout, leaver)
-            _exchange(dist.P2POp(dist.irecv, flat, leaver))
+            self._collectives.exchange(dist.P2POp(dist.irecv, flat, leaver))
             mine.shards[leaver] = _split(flat, mine.layout, leaver, self._size)
 
     # ---- copies
@@ -163,7 +165,9 @@ class ShardedLearner:
         for distance in range(1, min(self._n_copies, self._size - 1) + 1):
             to, source = (self._rank + distance) % self._size, (self._rank - distance) % self._size
             theirs = self._empty(mine.layout, source)
-            _exchange(dist.P2POp(dist.isend, own, to), dist.P2POp(dist.irecv, theirs, source))
+            self._collectives.exchange(
+                dist.P2POp(dist.isend, own, to), dist.P2POp(dist.irecv, theirs, source)
+            )
             mine.shards[source] = _split(theirs, mine.layout, source, self._size)
         self._collectives.check()
         self._copies[self._key()] = mine
@@ -386,12 +390,6 @@ def _entry(
 def _zeros_like(parameter: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     zeros = torch.zeros_like(local_part(parameter), dtype=dtype)
     return whole_tensor(zeros, parameter) if isinstance(parameter, DTensor) else zeros
-
-
-def _exchange(*transfers: Any) -> None:
-    """Send and receive together: NCCL makes one pair after the other wait for ever in a ring."""
-    for work in dist.batch_isend_irecv(list(transfers)):
-        work.wait()
 
 
 def _split(flat: torch.Tensor, layout: list[ShardEntry], shard: int, n_shards: int) -> list[Bytes]:
