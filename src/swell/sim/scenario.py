@@ -60,6 +60,8 @@ class SimulationSubject:
     behavior_of: Callable[[SimulatedWorld, Pod], PodBehavior] | None = None
     disturbances: Callable[[SimulatedWorld], Mapping[str, Disturbance]] = lambda _: {}
     calls_per_min_max: int = 600  # of one process; more is a hot loop
+    # When a process will write next for no reason but the time; none if it will not.
+    next_due_s: Callable[[SimulatedWorld], float | None] = lambda _: None
 
     def scenario(self, name: str) -> Scenario:
         return next(s for s in self.scenarios if s.name == name)

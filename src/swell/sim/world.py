@@ -7,6 +7,7 @@ liveness checks must hold in time, and after that no process under test may writ
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -38,6 +39,8 @@ _LOOK_S = 0.5  # between two looks of a waiting user
 _MINUTE_S = 60.0
 # The quiet phase is tried again when another actor wrote meanwhile, which may need an answer.
 _QUIET_TRIES = 3
+# More writes than these that time alone gives a reason for, one after the other, are no rest.
+_DUE_MAX = 20
 _LEASES = str(LEASES)
 
 
@@ -171,7 +174,7 @@ class SimulatedWorld:
         return True
 
     async def _stays_quiet(self) -> None:
-        if await self.checker.wait_broken(self.scenario.rest_s):
+        if await self._passes_due() or await self.checker.wait_broken(self.scenario.rest_s):
             return
         for _ in range(_QUIET_TRIES):
             before, before_in_all = self._subject_writes(), self.writes.total()
@@ -184,6 +187,21 @@ class SimulatedWorld:
             self.checker.report("quiet", f"{n_writes} writes though nothing changed")
         for rule, what in self.checker.missing():
             self.checker.report(rule, f"{what}, after it had been right")
+
+    async def _passes_due(self) -> bool:
+        """Wait until time alone gives no reason to write for as long as it is to be quiet.
+
+        Returns whether a rule was broken meanwhile.
+        """
+        length_s = self.scenario.rest_s + _QUIET_TRIES * self.scenario.quiet_s
+        for _ in range(_DUE_MAX):
+            due_s = self.subject.next_due_s(self)
+            wait_s = math.inf if due_s is None else due_s - self.clock.monotonic()
+            if wait_s > length_s:
+                break
+            if await self.checker.wait_broken(max(wait_s, 0.0) + _POLL_S):
+                return True
+        return False
 
     def _subject_writes(self) -> int:
         return sum(self.writes[process.name] for process in self.processes)

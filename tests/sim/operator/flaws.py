@@ -23,6 +23,7 @@ from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.operator.aitrainingjob import (
+    causes,
     children,
     cleanup,
     decide,
@@ -488,6 +489,9 @@ needs_own_group = native_gang._needs_own_group
 PLANTED_WITH_NATIVE_GROUPS: Mapping[str, Flaw] = {
     "operator joins a native group that others have left": _inside(
         native_gang, "_needs_own_group", _all_or_none_apart
+    ),
+    "operator leaves pods in a native group that cannot start": _inside(
+        causes, "stranded", lambda *_: iter(())
     ),
     "operator creates native gangs at once": _inside(native_gang, "_has_minimum", lambda *_: True),
 }

@@ -70,6 +70,12 @@ def end_state(world: SimulatedWorld) -> object:
     return jobs, gangs
 
 
+def next_admission_change_s(world: SimulatedWorld) -> float | None:
+    """When the next admission that is not used is taken back, or granted again."""
+    times = [scheduler.loop._admissions.next_deadline() for scheduler in schedulers(world)]
+    return min((at for at in times if at is not None), default=None)
+
+
 @dataclass
 class NodesAreBack:
     """The scheduler does not do this, but it cannot come to rest before."""

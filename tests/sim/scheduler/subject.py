@@ -20,7 +20,7 @@ from tests.sim.operator.subject import Flaw as OperatorFlaw
 from tests.sim.operator.subject import run_operator
 from tests.sim.scheduler.disturbances import FRAGILE, make_fragile, scheduler_disturbances
 from tests.sim.scheduler.eviction_rules import DECIDED, DecidedEvictions
-from tests.sim.scheduler.liveness import end_state, liveness
+from tests.sim.scheduler.liveness import end_state, liveness, next_admission_change_s
 from tests.sim.scheduler.native_rules import native_safety
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
@@ -185,4 +185,5 @@ def _subject(components: dict[str, Main]) -> SimulationSubject:
         end_state=end_state,
         disturbances=scheduler_disturbances,
         calls_per_min_max=2500,
+        next_due_s=next_admission_change_s,
     )

@@ -22,6 +22,7 @@ from swell.api.injection import HANG_EXIT_CODE
 from swell.api.pod import ContainerStatus, PodPhase
 from swell.api.times import has_passed, parse_time
 from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.native_gang import stranded
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import (
@@ -66,6 +67,7 @@ class CauseKind(IntEnum):
     FAILED = 2
     CREATION = 3
     GONE = 4
+    STRANDED = 5
 
 
 # Held back while many nodes are silent. A pod that is gone is not: nothing of it may go on.
@@ -95,6 +97,7 @@ def find_causes(
     others, and the cause is what users look for. Nodes' clocks tell whole seconds.
     """
     found = [*_of_pods(snapshot, status, now), *_of_missing(snapshot, status)]
+    found += _of_stranded(snapshot, status)
     return tuple(sorted(found, key=lambda one: (one.kind, one.at, one.role, one.index)))
 
 
@@ -245,6 +248,13 @@ def _of_missing(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) ->
                 name = labels.pod_name(snapshot.job.metadata.name, role, index)
                 message = f"pod {name} is gone"
                 yield Cause(CauseKind.GONE, role, index, JobReason.POD_GONE, message, True)
+
+
+def _of_stranded(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Iterator[Cause]:
+    """Pods that no scheduler will place, because of the group that they are in."""
+    for one, why in stranded(snapshot, status):
+        message = f"pod {one.name}: {why}"
+        yield _cause(CauseKind.STRANDED, one, JobReason.GANG_INCOMPLETE, message, True)
 
 
 def _is_lost(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> bool:

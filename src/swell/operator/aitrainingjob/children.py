@@ -62,7 +62,7 @@ def child_steps(
     """
     owner = controller_reference(snapshot.job)
     waits = restarts.must_wait(snapshot, status, now)
-    native = native_gang(snapshot, status) if snapshot.uses_native_gang else None
+    native = native_gang(snapshot, status, waits=waits) if snapshot.uses_native_gang else None
     every = missing(snapshot, status) if native is None else native.wanted
     wanted = [] if waits else list(islice(every, CREATES_MAX))
     numbers = raised_instances(snapshot, status, wanted, now)

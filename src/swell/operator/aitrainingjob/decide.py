@@ -130,7 +130,8 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     if begun is None:
         # A restart begins a new epoch itself.
         status = with_epoch(snapshot, status, members)
-    status = native_gang.numbered(snapshot, status)
+    waits = restarts.must_wait(snapshot, status, now)
+    status = native_gang.numbered(snapshot, status, waits=waits)
     status = with_losses(snapshot, status, begun, now)
     if begun is not None:
         begun = dataclasses.replace(begun, message=with_loss_text(begun, status))

@@ -7,7 +7,9 @@ kube-scheduler does not count pods that have finished. So
 - a job whose minimum, priority or constraint has changed keeps its group until it has no pods, and
   gets another then, `<job>-<n>`;
 - pods that come again when too few others are left to make up the minimum get a group of their
-  own, `<job>-r<n>`.
+  own, `<job>-r<n>`;
+- pods without a node whose group can never have its minimum again are replaced by pods in a group
+  that can.
 
 Both numbers are recorded in the job's status before they are used. Pure.
 """
@@ -53,8 +55,13 @@ class NativeGang:
     actions: list[Action]
 
 
-def numbered(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AITrainingJobStatus:
-    """The status with the numbers of the groups that this pass needs."""
+def numbered(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, *, waits: bool
+) -> AITrainingJobStatus:
+    """The status with the numbers of the groups that this pass needs.
+
+    `waits` says that a restart holds back new pods: which of them come is not known before.
+    """
     if not snapshot.uses_native_gang:
         return status
     # A lost status has lost the numbers; the names of the groups have them, too.
@@ -66,18 +73,20 @@ def numbered(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AI
     held = _main(snapshot, status)
     if held is not None and not snapshot.pods and _is_outdated(snapshot, held):
         status = replace(status, gang_number=status.gang_number + 1)
-    wanted = [*_admitted(snapshot, status)]
+    wanted = [] if waits else [*_admitted(snapshot, status)]
     if _needs_own_group(snapshot, status, wanted) and not _is_open(snapshot, status, wanted):
         status = replace(status, retry_gangs=status.retry_gangs + 1)
     return status
 
 
-def native_gang(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> NativeGang:
+def native_gang(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, *, waits: bool
+) -> NativeGang:
     """The pods that may be created now with their group, and the steps to the groups.
 
     `status` must be one that `numbered` returned, and be written before the steps are taken.
     """
-    wanted = [*_admitted(snapshot, status)]
+    wanted = [] if waits else [*_admitted(snapshot, status)]
     main = _main_name(snapshot, status)
     spec = gang_spec_of(snapshot)
     actions: list[Action] = []
@@ -91,6 +100,32 @@ def native_gang(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) ->
             actions.append(CreateObject(NATIVE_GROUPS, _body(snapshot, group, few)))
     actions += _deletions(snapshot, main)
     return NativeGang(wanted, group, actions)
+
+
+def stranded(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> Iterator[tuple[Replica, str]]:
+    """The pods without a node whose group can never have its minimum again, each with the reason.
+
+    kube-scheduler does not look at such a pod, however much room there is. A pod's group cannot be
+    changed, so another pod has to take its place.
+    """
+    if not snapshot.uses_native_gang:
+        return
+    n_coming = _n_coming(snapshot, status)
+    main = _main_name(snapshot, status)
+    # Those to come join the first group if they complete it, else the last of the others.
+    joined = main if _n_in(main, snapshot, status) + n_coming >= _least(snapshot, status) else ""
+    joined = joined or _retry_name(snapshot, status)
+    for held in snapshot.native_groups:
+        gang, name = held.spec.scheduling_policy.gang, held.metadata.name
+        n_alive = _n_in(name, snapshot, status)
+        if gang is None or n_alive + (n_coming if name == joined else 0) >= gang.min_count:
+            continue
+        text = f"PodGroup {name} needs {gang.min_count} pods and can have {n_alive} of them only"
+        for one in current(snapshot, status):
+            if _group_of(one) == name and _lives(one) and not one.is_bound and not one.is_unread:
+                yield one, text
 
 
 def gang_spec_of(snapshot: AITrainingJobSnapshot) -> Body:
@@ -171,18 +206,13 @@ def _has_minimum(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -
 def _needs_own_group(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, wanted: list[tuple[str, int]]
 ) -> bool:
-    """Whether the pods to come, with those that live, are fewer than the minimum of the group.
+    """Whether the first group would not have its minimum even with all pods that are to come.
 
-    It is so only after some have finished, or while some live in a group of their own: otherwise
-    the missing ones are the whole minimum.
+    It is so after some have finished, while some live in a group of their own, and after the job
+    has become smaller than the group that it has.
     """
-    least = sum(role.gang_minimum for role in snapshot.roles.values())
-    main = _main_name(snapshot, status)
-    groups = [_group_of(one) for one in snapshot.replicas if _lives(one)]
-    are_apart = any(group != main for group in groups)
-    if not wanted or not (are_apart or any(one.is_finished for one in snapshot.replicas)):
-        return False
-    return groups.count(main) + len(wanted) < least
+    n_alive = _n_in(_main_name(snapshot, status), snapshot, status)
+    return bool(wanted) and n_alive + _n_coming(snapshot, status) < _least(snapshot, status)
 
 
 def _is_open(
@@ -194,8 +224,36 @@ def _is_open(
     gang = None if held is None else held.spec.scheduling_policy.gang
     if gang is None or status.retry_gangs == 0:
         return False
-    n_there = sum(_group_of(one) == name for one in snapshot.replicas)
-    return n_there + len(wanted) == gang.min_count
+    return _n_in(name, snapshot, status) + len(wanted) == gang.min_count
+
+
+def _least(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> int:
+    """The minimum of the first group: what it says, which may not be what the job says by now."""
+    held = _main(snapshot, status)
+    if held is not None and held.spec.scheduling_policy.gang is not None:
+        return held.spec.scheduling_policy.gang.min_count
+    return sum(role.gang_minimum for role in snapshot.roles.values())
+
+
+def _n_in(group: str, snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> int:
+    """The number of pods of a group that kube-scheduler counts, and that stay."""
+    return sum(_group_of(one) == group and _lives(one) for one in current(snapshot, status))
+
+
+def _n_coming(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> int:
+    """The number of replicas that will get a pod, now or when their last one has gone."""
+    there = {
+        (one.role, one.index)
+        for one in current(snapshot, status)
+        if one.is_finished or not one.is_leaving
+    }
+    has_minimum = _has_minimum(snapshot, status)
+    n_coming = 0
+    for role, spec in snapshot.roles.items():
+        target = status.target_replicas.get(role, 0)
+        n_admitted = target if has_minimum else min(target, spec.gang_minimum)
+        n_coming += sum((role, index) not in there for index in range(n_admitted))
+    return n_coming
 
 
 def _lives(replica: Replica) -> bool:

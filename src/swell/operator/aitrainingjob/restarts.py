@@ -33,7 +33,7 @@ BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
 BACKOFF_RESET_S = 600.0
 _LONG_AGO = "1970-01-01T00:00:00Z"
 # Causes whose restarts do not count against the role's restartLimit.
-_UNCHARGED = frozenset({CauseKind.CREATION, CauseKind.GONE})
+_UNCHARGED = frozenset({CauseKind.CREATION, CauseKind.GONE, CauseKind.STRANDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +196,11 @@ def is_done(
 def restart_scope(cause: Cause, snapshot: AITrainingJobSnapshot) -> RestartScope:
     """Which pods restart together for a cause.
 
-    A pod that cannot be created restarts alone, and so does one that is gone while its peers can
-    do without it. Otherwise the role's `restartScope` decides.
+    A pod that cannot be created or placed restarts alone, and so does one that is gone while its
+    peers can do without it. Otherwise the role's `restartScope` decides.
     """
     spec = snapshot.roles[cause.role]
-    alone = cause.kind is CauseKind.CREATION or (
+    alone = cause.kind in (CauseKind.CREATION, CauseKind.STRANDED) or (
         cause.kind is CauseKind.GONE
         and (spec.is_elastic or spec.restart_policy is RestartPolicy.NEVER)
     )

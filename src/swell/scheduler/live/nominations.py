@@ -22,6 +22,9 @@ from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 # The default of Kubernetes for terminationGracePeriodSeconds.
 DEFAULT_GRACE_S: Final = 30
 _READMISSION_BACKOFF = Backoff(base_s=30.0, cap_s=600.0)
+# A group without any pod asks ever more rarely, up to once a day: most of them were left behind,
+# and each admission costs writes. A controller that creates pods on admission still gets it.
+_EMPTY_BACKOFF = Backoff(base_s=30.0, cap_s=86_400.0)
 
 
 def grace_s(task: Task) -> float:
@@ -89,6 +92,7 @@ class Admissions:
         self._timeout_s = timeout_s
         self._since: dict[str, tuple[Uid, float]] = {}
         self._barred_until: dict[str, float] = {}
+        self._barred_empty: set[str] = set()  # those of them that had no pods
         self._n_timeouts: dict[str, tuple[Uid, int]] = {}
 
     def observe(self, job: JobInfo, now: float) -> None:
@@ -107,10 +111,14 @@ class Admissions:
     def expire(self, now: float) -> list[JobInfo]:
         """Revoke admissions that were not used in time, and return their jobs."""
         jobs, backed_off = self._snapshot.jobs, self._snapshot.backed_off
-        for key in [
-            key for key, until in self._barred_until.items() if until <= now or key not in jobs
-        ]:
+        # The first pod of an empty group ends its wait: it may have been a long one.
+        filled = [key for key in self._barred_empty if key not in jobs or jobs[key].tasks]
+        for key in {
+            *(key for key, until in self._barred_until.items() if until <= now or key not in jobs),
+            *filled,
+        }:
             del self._barred_until[key]
+            self._barred_empty.discard(key)
             backed_off.pop(key, None)
         out: list[JobInfo] = []
         for key, (uid, since) in list(self._since.items()):
@@ -137,7 +145,9 @@ class Admissions:
         known, n = self._n_timeouts.get(job.key, (uid, 0))
         n = n + 1 if known == uid else 1  # a new group of the same name starts anew
         self._n_timeouts[job.key] = (uid, n)
-        wait_s = _READMISSION_BACKOFF.full_s(n)
+        wait_s = (_READMISSION_BACKOFF if job.tasks else _EMPTY_BACKOFF).full_s(n)
+        if not job.tasks:
+            self._barred_empty.add(job.key)
         self._barred_until[job.key] = now + wait_s
         self._snapshot.set_phase(job, PodGroupPhase.PENDING)
         self._snapshot.backed_off[job.key] = Refusal(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.meta import Body, Condition
 from swell.api.native_groups import NativeGroupStatus
+from swell.api.pod import PodPhase
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from tests.unit.operator.scene import Scene, a_job, a_role, body_of, created, deleted, reported
 
@@ -144,6 +145,94 @@ def test_pod_that_comes_again_while_others_live_in_groups_of_their_own_gets_one_
     del scene.pods["fit-trainer-0"]
     scene.settle().after(3600).settle()
     assert groups_of(scene).get("fit-trainer-0") == "fit-r2"
+
+
+def lonely() -> Scene:
+    """Three trainers of which the first succeeded while the second was gone and came again."""
+    scene = tolerant()
+    scene.succeeds("fit-trainer-0").settle()
+    scene.fails("fit-trainer-1").settle()
+    scene.leavers_go().after(3600).settle()
+    assert groups_of(scene)["fit-trainer-1"] == "fit-r1"
+    scene.starts("fit-trainer-1")
+    return scene.settle()
+
+
+def unbound(scene: Scene, *names: str) -> Scene:
+    """The pods as if they had never had a node."""
+    for name in names:
+        pod = scene.pods[name]
+        waits = replace(pod.status, phase=PodPhase.PENDING)
+        scene.pods[name] = replace(pod, spec=replace(pod.spec, node_name=""), status=waits)
+    return scene
+
+
+def test_pods_that_wait_in_a_group_without_its_minimum_are_replaced_in_another() -> None:
+    """The others have groups of their own: the first one can never have three pods again."""
+    scene = lonely()
+    unbound(scene, "fit-trainer-2")
+    scene.fails("fit-trainer-1").settle()
+    scene.leavers_go().after(3600).settle()
+    scene.leavers_go().after(3600).settle()
+    groups = groups_of(scene)
+    assert groups["fit-trainer-2"] != "fit"
+    least = {name: one.spec.scheduling_policy.gang for name, one in scene.native_groups.items()}
+    for name in ("fit-trainer-1", "fit-trainer-2"):
+        gang = least[groups[name]]
+        assert gang is not None
+        assert gang.min_count <= list(groups.values()).count(groups[name])
+    # Neither pod that works was touched, nor was the restart charged.
+    assert scene.status.uncharged["trainer"] == 1
+    assert created(scene.look()) == []
+
+
+def test_pods_wait_in_the_first_group_while_the_others_are_to_come() -> None:
+    """One is leaving or has failed, and will be back: the group will have its minimum."""
+    scene = tolerant()
+    unbound(scene, "fit-trainer-1", "fit-trainer-2")
+    scene.leaves("fit-trainer-0")
+    assert deleted(scene.look()) == []
+    scene.leavers_go().after(3600).settle()
+    assert set(groups_of(scene).values()) == {"fit"}
+
+
+def test_last_pod_that_waits_when_the_others_have_finished_is_replaced_alone() -> None:
+    """It says why, and the limit of restarts does not count it."""
+    scene = tolerant()
+    unbound(scene, "fit-trainer-2")
+    scene.succeeds("fit-trainer-0", "fit-trainer-1")
+    plan = scene.look()
+    assert deleted(plan) == ["fit-trainer-2"]
+    assert "GangIncomplete" in str(plan)
+    assert "needs 3 pods and can have 1 of them only" in str(plan)
+    scene.settle().leavers_go().after(3600).settle()
+    assert groups_of(scene)["fit-trainer-2"] == "fit-r1"
+    assert groups_of(scene)["fit-trainer-0"] == "fit"
+    assert scene.status.uncharged == {"trainer": 1}
+    assert created(scene.look(), "podgroups") == []
+
+
+def test_job_that_became_smaller_than_its_group_gets_lost_pods_back() -> None:
+    """The group asks for four, and cannot be changed; the job has two."""
+    role = a_role(replicas=4, minReplicas=3, maxReplicas=4, edlPolicy="Manual")
+    scene = native(Scene(a_job({"trainer": role}), gang_api="native")).running().running()
+    scene.edit_role("trainer", minReplicas=1, replicas=2).settle()
+    scene.leavers_go().settle()
+    assert sorted(scene.pods) == ["fit-trainer-0", "fit-trainer-1"]
+    scene.goes("fit-trainer-1").settle().after(3600).settle()
+    assert groups_of(scene) == {"fit-trainer-0": "fit", "fit-trainer-1": "fit-r1"}
+
+
+def test_group_of_its_own_is_not_made_before_its_pods_may_come() -> None:
+    """While a restart is held back, more pods may be lost; they would need another group."""
+    scene = lonely()
+    scene.fails("fit-trainer-1", "fit-trainer-2").settle()
+    scene.leavers_go()
+    before = sorted(scene.native_groups)
+    assert "fit-trainer-1" not in scene.settle().pods
+    assert sorted(scene.native_groups) == before
+    scene.after(3600).settle()
+    assert sorted(scene.native_groups) == [*before, "fit-r2"]
 
 
 def test_server_that_drops_fields_is_no_reason_to_try_again() -> None:

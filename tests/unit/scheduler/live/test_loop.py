@@ -139,6 +139,31 @@ def test_admission_without_a_place_ends() -> None:
     on_stage(play, SchedulerSettings(inqueue_timeout_s=60.0))
 
 
+def test_group_without_pods_asks_ever_more_rarely_until_a_pod_comes() -> None:
+    """A group that was left behind costs few writes, and none is shut out."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(2, cpu="5")
+        scheduler = stage.start()
+        await stage.group("a", 1)
+        await stage.sleep(50)
+        assert (await stage.read_group("a")).status.phase is PodGroupPhase.INQUEUE
+        n_timeouts = []
+        for _ in range(6):
+            await stage.sleep(14_400)
+            n_timeouts.append(sum(n for _, n in scheduler.loop._admissions._n_timeouts.values()))
+        # It has waited 30 s, 1 min, 2 min and so on: 2,880 times 30 s are a day.
+        assert n_timeouts[-1] <= 12
+        assert (await stage.read_group("a")).status.phase is PodGroupPhase.PENDING
+        await stage.pod("a-0", "a")
+        await stage.sleep(5)
+
+        assert list(await stage.where()) == ["a-0"]
+        assert not scheduler.cache.snapshot.backed_off
+
+    on_stage(play, SchedulerSettings(inqueue_timeout_s=60.0))
+
+
 def test_idle_scheduler_does_not_decide() -> None:
     """Nothing waits and nothing happens: no cycle, and no write."""
 
