@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
+from swell.api.aitrainingjob import StartEstimate
 from swell.api.meta import Body
 from swell.sdk import cluster as sync_cluster
 from swell.sdk import shortcuts
@@ -19,6 +20,9 @@ from swell.sdk.errors import SwellError, SwellWarning
 from swell.sdk.job import MESSAGE, JobEvent, JobHandle, PrintedLine
 from swell.sdk.options import JobKeywords
 from swell.sdk.sweep import Rows, SweepHandle
+
+if TYPE_CHECKING:
+    from swell.scheduler.explain.positions import QueuePosition
 
 T = TypeVar("T")
 
@@ -97,6 +101,13 @@ class AsyncJob:
 
     async def explain(self) -> str:
         return await asyncio.to_thread(self._job.explain)
+
+    async def position(self) -> QueuePosition | None:
+        return await asyncio.to_thread(self._job.position)
+
+    @property
+    def start_estimate(self) -> StartEstimate | None:
+        return self._job.start_estimate
 
     async def events(self) -> list[JobEvent]:
         return await asyncio.to_thread(self._job.events)

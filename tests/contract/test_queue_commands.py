@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from swell import connect
 from tests.contract.swell_command import Swell
 
 GROUP = """\
@@ -34,6 +35,14 @@ apiVersion: elasticdeeplearning.ai/v1
 kind: AITrainingJob
 metadata: {name: fit}
 spec: {replicaSpecs: {a: {template: {spec: {containers: [{name: aitj-a, image: local}]}}}}}
+"""
+OLD_JOB = """\
+apiVersion: paddlepaddle.org/v1
+kind: TrainingJob
+metadata: {name: old}
+spec:
+  image: local
+  trainer: {entrypoint: "true", min-instance: 1, max-instance: 1}
 """
 
 
@@ -179,6 +188,30 @@ def test_explain_reports_numbers(swell: Swell, names: list[str]) -> None:
     assert json["standing"] == "Waiting"
     assert json["asks"] == {"cpu": "2k"}
     assert (by_kind["group"], by_pod["group"]) == (json["group"], json["group"])
+
+
+def test_positions_are_shown_where_jobs_are_listed(swell: Swell, names: list[str]) -> None:
+    """In `get -o wide`, `top` and the SDK, for jobs of both kinds; none for a job without pods."""
+    swell("queue", "create", names[0])
+    assert swell.apply(f"{JOB}---\n{JOB.replace('fit', 'idle')}---\n{OLD_JOB}").code == 0
+    for name in ("fit", "old"):
+        group(swell, name, names[0], n_pods=2)
+    shown = swell.here("get", "-o", "wide")
+    named = swell.here("get", "aitj", "fit", "-o", "wide", "--no-headers")
+    listed = swell.here("top", "-o", "json").json["starts"]
+    cluster = connect(namespace=swell.namespace)
+
+    assert shown.code == 0
+    cells = {row.split()[0]: row.split()[-1] for row in shown.out.splitlines() if row}
+    assert cells == {"NAME": "POSITION", "fit": "1/2", "idle": "<none>", "old": "2/2"}
+    assert named.out.split()[-1] == "1/2"
+    assert isinstance(listed, list)
+    assert [(one["job"], one["position"]) for one in listed] == [
+        ("fit", "1/2"),
+        ("TrainingJob/old", "2/2"),
+    ]
+    assert cluster.job("tj/old").position() == (names[0], 2, 2)
+    assert cluster.job("idle").position() is None
 
 
 def test_explain_reports_closed_and_missing_queues(swell: Swell, names: list[str]) -> None:

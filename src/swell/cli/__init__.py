@@ -21,6 +21,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `manifest_checks`: checks pod templates and built-in kinds as an API server does.
 - `output`: tables, JSON and YAML on stdout.
 - `starts`: estimates of when a job starts, as people read them.
+- `positions`: the positions of waiting jobs in their queues.
 - `about`: `version` and `completion`.
 - `completing`: what a command line could go on with.
 - `objects`: `get`, `describe`, `delete`, `apply`, `wait` and others, for objects of any kind.

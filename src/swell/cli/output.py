@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # that of `typing` is slow to load
 if TYPE_CHECKING:
     from swell.api.meta import Body
 
+# The phases of jobs that may have a position in a queue, as servers send them in tables.
+_WAITING = frozenset({None, "", "Pending", "Creating"})
 _GAP = 3  # spaces between columns, as kubectl has them
 
 
@@ -62,6 +64,28 @@ def shown_rows(
         labels = [_labels(row.get("object") or {}) for row in rows]
         shown = [[*row, cell] for row, cell in zip(shown, ["LABELS", *labels], strict=True)]
     return shown
+
+
+def is_any_waiting(table: Body) -> bool:
+    """Whether a Table of jobs has one that has not started; a new job has no phase yet."""
+    columns = [str(column["name"]).upper() for column in table.get("columnDefinitions") or ()]
+    if "PHASE" not in columns:
+        return False
+    phase = columns.index("PHASE")
+    return any(row["cells"][phase] in _WAITING for row in table.get("rows") or ())
+
+
+def with_positions(table: Body, cells: Sequence[str | None]) -> Body:
+    """Return a Table of jobs with a wide column of their positions in the queue, one a row."""
+    columns = [
+        *(table.get("columnDefinitions") or ()),
+        {"name": "Position", "type": "string", "priority": 1},
+    ]
+    rows = [
+        {**row, "cells": [*row["cells"], cell]}
+        for row, cell in zip(table.get("rows") or (), cells, strict=True)
+    ]
+    return {**table, "columnDefinitions": columns, "rows": rows}
 
 
 def _labels(body: Body) -> str:

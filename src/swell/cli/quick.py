@@ -13,7 +13,7 @@ import os
 import sys
 
 from swell.cli.command_line import note
-from swell.cli.output import aligned, shown_rows
+from swell.cli.output import aligned, is_any_waiting, shown_rows, with_positions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ KINDS: tuple[tuple[str, str, bool, tuple[str, ...]], ...] = (
 )
 _BY_NAME = {name: kind for kind in reversed(KINDS) for name in (kind[0], *kind[3])}
 _ANY_JOB = {"job", "jobs"}
+_JOBS = KINDS[:2]
 _VALUES = {
     "-n": "namespace",
     "--namespace": "namespace",
@@ -73,7 +74,7 @@ class QuickGet:
         self._flags = flags
         first = arguments[0].lower() if arguments else ""
         self._names = tuple(arguments[1:])
-        self._kinds = KINDS[:2] if not arguments or first in _ANY_JOB else (_BY_NAME[first],)
+        self._kinds = _JOBS if not arguments or first in _ANY_JOB else (_BY_NAME[first],)
         # Where no kind was written, rows of two kinds need none either.
         self._has_kinds = bool(arguments) and len(self._kinds) > 1
 
@@ -125,7 +126,12 @@ class QuickGet:
         return [page[first:] for page in pages if len(page) > 1]
 
     def _shown(self, at: int, table: dict[str, Any]) -> list[list[str]]:
-        kind, _, is_namespaced, _ = self._kinds[0 if self._names else at]
+        shown = self._kinds[0 if self._names else at]
+        kind, _, is_namespaced, _ = shown
+        if "output" in self._flags and shown in _JOBS:
+            if is_any_waiting(table):
+                raise LookupError("its position in the queue takes the scheduler's rules")
+            table = with_positions(table, [None] * len(table.get("rows") or ()))
         return shown_rows(
             table,
             wide="output" in self._flags,

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, StartEstimate
 from swell.api.times import parse_time
+from swell.api.trainingjob import TrainingJob
 from swell.cli.output import duration
 
 START_HEADING = ("JOB", "STARTS AFTER", "HALF BY", "MOST BY", "DEPENDS ON")
+UNKNOWN_START = ("unknown", "unknown", "unknown", "-")
 _WAITING = frozenset({AITrainingJobPhase.EMPTY, AITrainingJobPhase.PENDING})
+# A TrainingJob is Creating while its pods wait for nodes.
+_MAY_WAIT = frozenset({*(phase.value for phase in _WAITING), "Creating"})
+
+
+def is_waiting(job: AITrainingJob | TrainingJob) -> bool:
+    """Whether a job may have a position in a queue."""
+    return job.status.phase.value in _MAY_WAIT
 
 
 def estimate_of(job: AITrainingJob) -> StartEstimate | None:

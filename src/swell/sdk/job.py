@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from swell.api.aitrainingjob import StartEstimate
+from swell.api.codec import convert
 from swell.api.kinds import EVENTS
 from swell.api.meta import Body
 from swell.api.times import parse_time
@@ -24,9 +26,11 @@ from swell.sdk.errors import SwellError, as_swell_errors
 
 if TYPE_CHECKING:
     from swell.cli.connection import ClusterConnection
+    from swell.scheduler.explain.positions import QueuePosition
     from swell.sdk.cluster import ClusterHandle
 
 POLL_S = 0.2
+_NOT_STARTED = frozenset({"", "Pending"})
 MESSAGE = "stopped by Job.stop"
 
 
@@ -193,6 +197,30 @@ class JobHandle:
             report = report_on(target, read_input(connection.client, target), read_config(""), ())
         return render(report, time.time())
 
+    def position(self) -> QueuePosition | None:
+        """Return the job's position among those that wait in its queue; None if it does not wait.
+
+        >>> import swell
+        >>> cluster = swell.connect()
+        >>> huge = cluster.submit(["true"], name="huge", cpu="100000")
+        >>> while not huge.refresh().message: ...
+        >>> huge.position()
+        QueuePosition(queue='default', position=1, n_waiting=1)
+        >>> huge.delete()
+        """
+        from swell.cli.positions import read_positions
+
+        with as_swell_errors(), self._cluster.opened() as connection:
+            found = read_positions(connection.client)
+        return found.of(self.uid, self.namespace, self.name)
+
+    @property
+    def start_estimate(self) -> StartEstimate | None:
+        """When the job will start, as three percentiles; None where that is not known."""
+        status = self.body.get("status") or {}
+        held = status.get("startEstimate")
+        return convert(held, StartEstimate) if held and self.phase in _NOT_STARTED else None
+
     def events(self) -> list[JobEvent]:
         """Return what has happened to the job and its pods, the oldest first."""
         with as_swell_errors(), self._cluster.opened() as connection:
@@ -204,9 +232,23 @@ class JobHandle:
         return [_event(one) for one in sorted(page.items, key=event_order) if is_about(one, body)]
 
     def history(self) -> list[Body]:
-        """Return the records of the job's life. No release keeps them yet, so this refuses."""
-        hint = "its events and its status are there: Job.events(), Job.body"
-        raise SwellError("the history of jobs is not kept yet", hint)
+        """Return the records of jobs of this name, as `swell history JOB -o json` prints them.
+
+        The living one comes first, then those that have ended, the last one first.
+
+        >>> import swell
+        >>> job = swell.connect().submit(["true"], name="recorded").wait()
+        >>> job.history()[0]["phase"]
+        'Succeed'
+        """
+        from swell.cli.history.lives import read_lives
+        from swell.history.reading import HistoryFilter
+        from swell.history.summary import details_of
+
+        now = time.time()
+        with as_swell_errors(), self._cluster.opened() as connection:
+            lives = read_lives(connection, self.namespace, HistoryFilter(name=self.name), now)
+        return [details_of(life, now) for life in lives]
 
     def _watched(self, connection: ClusterConnection) -> WatchedObjects[Body]:
         selection = Selection(self.namespace, fields=f"metadata.name={self.name}")

@@ -12,12 +12,14 @@ from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, StartEsti
 from swell.api.codec import convert, decode, encode
 from swell.api.meta import Key
 from swell.api.times import format_time
+from swell.api.trainingjob import TrainingJob
 from swell.cli.explain.report import ExplainReport
 from swell.cli.explain.target import ExplainTarget
 from swell.cli.explain.text import render
 from swell.cli.main import run
 from swell.cli.objects.top import start_rows
 from swell.cli.starts import sentence
+from swell.scheduler.explain.positions import QueuePosition
 from tests.unit.cli.test_plan_job import JOB, NODES, OTHER, POD
 
 NOW = 1_800_000_000.0
@@ -63,15 +65,25 @@ def a_job(phase: AITrainingJobPhase) -> AITrainingJob:
 def test_top_shows_the_starts_of_jobs_that_wait() -> None:
     waiting, running = (a_job(AITrainingJobPhase.PENDING), a_job(AITrainingJobPhase.RUNNING))
 
-    assert start_rows([running], NOW) == []
-    heading, row = start_rows([waiting, running], NOW)
+    assert start_rows([running], {}, NOW) == []
+    heading, row = start_rows([waiting, running], {}, NOW)
     assert dict(zip(heading, row, strict=True)) == {
         "JOB": "fit",
+        "POSITION": "-",
         "STARTS AFTER": "5m",
         "HALF BY": "10m",
         "MOST BY": "20m",
         "DEPENDS ON": "-",
     }
+
+
+def test_top_shows_positions_where_no_start_is_known() -> None:
+    """Of both kinds of job; a position alone is worth a row."""
+    old = convert({"metadata": {"name": "old", "namespace": "team", "uid": "u"}}, TrainingJob)
+
+    _, row = start_rows([old], {"u": QueuePosition("q", 2, 3)}, NOW)
+
+    assert row == ["TrainingJob/old", "2/3", "unknown", "unknown", "unknown", "-"]
 
 
 def test_explain_shows_the_start() -> None:

@@ -10,6 +10,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding, Remedy
+from swell.scheduler.explain.positions import QueuePosition, queue_positions
 from swell.scheduler.plan import SchedulerObjects
 from tests.scheduler_cases import config_of, load, objects_of
 
@@ -46,6 +47,32 @@ def explained(objects: SchedulerObjects, name: str = "new") -> Explanation:
 
 def advice(found: Explanation) -> list[str]:
     return [one.text for one in found.advice]
+
+
+def test_positions_are_those_of_the_explanations() -> None:
+    """By priority and age, in each queue; groups that have started have none."""
+    found = world(
+        nodes=[node("n1")],
+        queues=[{"name": "q"}, {"name": "r"}],
+        podGroups=[
+            group("runs", phase="Running"), group("late"), group("alone", queue="r"),
+            group("urgent", priorityClassName="high"), group("early"),
+        ],
+        pods=[
+            *pods("runs", 1, "n1"),
+            *(pods(name, 1, cpu="9")[0] for name in ("late", "urgent", "alone", "early")),
+        ],
+    )  # fmt: skip
+
+    positions = queue_positions(found)
+
+    assert positions["ns/urgent"] == QueuePosition("q", 1, 3)
+    assert positions["ns/alone"].cell == "1/1"
+    assert "ns/runs" not in positions
+    for name, one in positions.items():
+        queue = explained(found, name.removeprefix("ns/")).queue
+        assert queue is not None
+        assert (queue.name, queue.position, queue.n_waiting) == one
 
 
 def test_no_room_is_explained_with_numbers_and_holders() -> None:

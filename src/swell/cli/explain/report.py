@@ -145,10 +145,20 @@ def report_on(
 
 
 def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
+    """Read the input of a report on a target; none is needed for one that has ended."""
+    if target.is_final:
+        return ExplainInput(SchedulerObjects(are_whole=True))
+    found = read_objects(client)
+    # A user who may not list the whole cluster can often still read the group of the own job.
+    if not found.is_whole and not found.objects.groups:
+        with suppress(NotFoundError, ForbiddenError):
+            found.objects.groups.append(client.send(calls.get(POD_GROUPS, target.group)))
+    return found
+
+
+def read_objects(client: OneShot) -> ExplainInput:
     """List everything a session depends on. What cannot be listed is left out, with a note."""
     objects = SchedulerObjects(are_whole=True)
-    if target.is_final:
-        return ExplainInput(objects)
     notes: list[str] = []
     hidden: list[str] = []
 
@@ -185,10 +195,6 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     if hidden:
         known = "only what the scheduler wrote is known"
         notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {known}")
-    # A user who may not list the whole cluster can often still read the group of the own job.
-    if POD_GROUPS.plural in hidden:
-        with suppress(NotFoundError, ForbiddenError):
-            objects.groups.append(client.send(calls.get(POD_GROUPS, target.group)))
     return ExplainInput(objects, tuple(notes), is_whole=not hidden)
 
 

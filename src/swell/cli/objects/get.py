@@ -19,6 +19,7 @@ from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
+from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.objects.events import event_order
 from swell.cli.objects.finding import (
     WantedObjects,
@@ -36,7 +37,7 @@ from swell.cli.objects.formats import (
     without_owners,
 )
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.output import aligned, shown_rows
+from swell.cli.output import aligned, is_any_waiting, shown_rows, with_positions
 from swell.cli.sweep_names import sweep_names
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
@@ -140,8 +141,11 @@ def _show_tables(
     """Print the server's own tables: their columns are those that the kinds' authors chose."""
 
     def read(one: WantedObjects) -> list[list[str]]:
-        answers = (connection.client.send(call) for call in _table_calls(one, view))
-        pages = [rows_of(codec.decode(answer, dict), one, view) for answer in answers]
+        answers = [connection.client.send(call) for call in _table_calls(one, view)]
+        tables = [codec.decode(answer, dict) for answer in answers]
+        if view.choice.format is ObjectFormat.WIDE and one.resource in JOB_KINDS:
+            tables = _with_positions(tables, connection)
+        pages = [rows_of(table, one, view) for table in tables]
         # Names are read one by one; each answer is a table of its own with the same heading.
         return [*pages[0], *(row for page in pages[1:] for row in page[1:])]
 
@@ -151,6 +155,24 @@ def _show_tables(
         sys.stdout.write("\n\n".join(aligned(rows[first:]) for rows in tables) + "\n")
     else:
         report_nothing_found(wanted[0].selection.namespace, connection)
+
+
+def _with_positions(tables: Sequence[Body], connection: ClusterConnection) -> list[Body]:
+    """Return tables of jobs with their positions, which no server has."""
+    if not any(map(is_any_waiting, tables)):
+        return [with_positions(table, [None] * len(table.get("rows") or ())) for table in tables]
+    from swell.cli.positions import read_positions
+
+    positions = read_positions(connection.client)
+
+    def cell(row: Body) -> str | None:
+        meta = row["object"]["metadata"]
+        found = positions.of(meta["uid"], meta.get("namespace", ""), meta["name"])
+        return found.cell if found is not None else None
+
+    return [
+        with_positions(table, [cell(row) for row in table.get("rows") or ()]) for table in tables
+    ]
 
 
 def rows_of(table: Body, wanted: WantedObjects, view: TableView) -> list[list[str]]:

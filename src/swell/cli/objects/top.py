@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,10 +32,14 @@ from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, to_json
-from swell.cli.starts import START_HEADING, cells, estimate_of
+from swell.cli.starts import START_HEADING, UNKNOWN_START, cells, estimate_of, is_waiting
 from swell.cluster.kube import calls
+from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from swell.scheduler.explain.positions import QueuePosition
 
 # Between two draws; watch(1) has the same default.
 PERIOD_S = 2.0
@@ -136,8 +140,25 @@ def _tables(connection: ClusterConnection, scope: str) -> list[list[Row]]:
         sizes,
         load_rows(nodes, pods),
         report_rows([*jobs, *older]),
-        start_rows(jobs, time.time()),
+        start_rows([*jobs, *older], _positions(client, [*jobs, *older]), time.time()),
     ]
+
+
+def _positions(
+    client: OneShot, jobs: Sequence[AITrainingJob | TrainingJob]
+) -> Mapping[str, QueuePosition]:
+    """Return the positions of the waiting jobs, by UID; nothing is read where none waits."""
+    waiting = [job.metadata for job in jobs if is_waiting(job)]
+    if not waiting:
+        return {}
+    from swell.cli.positions import read_positions
+
+    found = read_positions(client)
+    return {
+        meta.uid: position
+        for meta in waiting
+        if (position := found.of(meta.uid, meta.namespace, meta.name)) is not None
+    }
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
@@ -177,14 +198,22 @@ def report_rows(jobs: Iterable[AITrainingJob | TrainingJob]) -> list[Row]:
     return [["JOB", "STATE", "PROGRESS", "STEP", "RATE", "PAUSE", "ETA"], *rows] if rows else []
 
 
-def start_rows(jobs: Iterable[AITrainingJob], now: float) -> list[Row]:
-    """Return a row for each waiting job with an estimate of its start; none without any."""
-    rows = [
-        [job.metadata.name, *cells(estimate, now)]
-        for job in sorted(jobs, key=lambda job: job.metadata.key)
-        if (estimate := estimate_of(job)) is not None
-    ]
-    return [[*START_HEADING], *rows] if rows else []
+def start_rows(
+    jobs: Iterable[AITrainingJob | TrainingJob],
+    positions: Mapping[str, QueuePosition],
+    now: float,
+) -> list[Row]:
+    """Return a row for each job with a position in its queue or an estimate of its start."""
+    rows: list[Row] = []
+    for job in sorted(jobs, key=lambda job: job.metadata.key):
+        place = positions.get(job.metadata.uid)
+        start = estimate_of(job) if isinstance(job, AITrainingJob) else None
+        if place is not None or start is not None:
+            position = place.cell if place is not None else "-"
+            when = cells(start, now) if start is not None else UNKNOWN_START
+            rows.append([_reported_name(job), position, *when])
+    name, *times = START_HEADING
+    return [[name, "POSITION", *times], *rows] if rows else []
 
 
 def _reported_name(job: AITrainingJob | TrainingJob) -> str:
