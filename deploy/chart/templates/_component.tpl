@@ -19,6 +19,9 @@ what the values say is changed in them. Takes: root, name, values.
 {{- if eq $object.kind "Deployment" }}
 {{- include "swell.deployment" (dict "root" $root "values" $values "object" $object) }}
 {{- end }}
+{{- if (default dict $values.reports).enabled }}
+{{- include "swell.reports" (dict "root" $root "values" $values "object" $object) }}
+{{- end }}
 ---
 {{ toYaml $object }}
 {{- end }}
@@ -44,4 +47,30 @@ what the values say is changed in them. Takes: root, name, values.
 {{- end }}
 {{- with .values.nodeSelector }}{{ $_ := set $pod "nodeSelector" . }}{{ end }}
 {{- with .values.tolerations }}{{ $_ := set $pod "tolerations" . }}{{ end }}
+{{- end }}
+
+{{- /* The endpoint for reports: a port of the Deployment and of its Service, and the flags. */}}
+{{- define "swell.reports" -}}
+{{- $reports := .values.reports }}
+{{- $port := int $reports.port }}
+{{- if eq .object.kind "Service" }}
+{{- $listed := dict "name" "reports" "port" $port "targetPort" "reports" }}
+{{- $_ := set .object.spec "ports" (append .object.spec.ports $listed) }}
+{{- end }}
+{{- if eq .object.kind "Deployment" }}
+{{- $pod := .object.spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- $scheme := ternary "https" "http" (ne $reports.certSecret "") }}
+{{- $own := printf "%s://swell-operator.%s:%d" $scheme .root.Release.Namespace $port }}
+{{- $flags := list (printf "--reports-addr=:%d" $port) (printf "--reports-url=%s" (default $own $reports.url)) }}
+{{- $listening := dict "name" "reports" "containerPort" $port }}
+{{- $_ := set $container "ports" (append $container.ports $listening) }}
+{{- with $reports.certSecret }}
+{{- $flags = append $flags "--reports-cert-dir=/etc/swell/reports" }}
+{{- $_ := set $pod "volumes" (list (dict "name" "reports-cert" "secret" (dict "secretName" .))) }}
+{{- $mount := dict "name" "reports-cert" "mountPath" "/etc/swell/reports" "readOnly" true }}
+{{- $_ := set $container "volumeMounts" (list $mount) }}
+{{- end }}
+{{- $_ := set $container "args" (concat $container.args $flags) }}
+{{- end }}
 {{- end }}

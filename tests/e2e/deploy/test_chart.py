@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from swell.api.injection import DEFAULT_BUS_PORT
 from swell.api.meta import Body
+from swell.api.trainingjob import JOB_NAME_LABEL
+from swell.cli.controllers.operator import ReportOptions
+from swell.operator.aitrainingjob.labels import TRAINING_JOB_NAME
 from tests.testbed import binaries
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 from tests.testbed.kubectl import Kubectl
@@ -108,6 +112,62 @@ def test_monitor_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) -> None:
     assert labelled[monitor]["metadata"]["labels"]["release"] == "prometheus"
 
 
+def test_reports_endpoint_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) -> None:
+    """It comes only where it is asked for; its flags, port and Service are those of kustomize."""
+    plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy" / "reports")))
+    del plain["Namespace", "", NAMESPACE]
+    asked = ("--set", "operator.reports.enabled=true")
+
+    assert _rendered(helm, "--include-crds", *asked) == plain
+    changed = {key for key, body in _rendered(helm).items() if _rendered(helm, *asked)[key] != body}
+    assert changed == {(kind, NAMESPACE, "swell-operator") for kind in ("Deployment", "Service")}
+
+
+def test_reports_endpoint_has_flags_that_the_operator_takes(helm: Helm) -> None:
+    """With a certificate it is HTTPS; a port and an address of one's own reach the flags."""
+    objects = _rendered(
+        helm,
+        *("--set", "operator.reports.enabled=true", "--set", "operator.reports.port=9000"),
+        *("--set", "operator.reports.certSecret=reports-tls"),
+    )
+    pod = objects["Deployment", NAMESPACE, "swell-operator"]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    given = dict(flag.split("=", 1) for flag in container["args"] if "--reports" in flag)
+    folder = given["--reports-cert-dir"]
+
+    ReportOptions(given["--reports-addr"], given["--reports-url"], folder).check()
+    assert given["--reports-url"] == f"https://swell-operator.{NAMESPACE}:9000"
+    assert {"name": "reports", "containerPort": 9000} in container["ports"]
+    assert container["volumeMounts"][0]["mountPath"] == folder
+    assert pod["volumes"][0]["secret"] == {"secretName": "reports-tls"}
+
+
+def test_policy_lets_the_operator_ask_training_pods(kubectl: Kubectl) -> None:
+    """Pods of both kinds of jobs, in all namespaces, at the port that the operator gives them."""
+    text = kubectl.ok("kustomize", str(ROOT / "deploy" / "network-policy"))
+    (policy,) = _by_name(text).values()
+    labels = {TRAINING_JOB_NAME, JOB_NAME_LABEL}
+    (asked,) = [
+        rule for rule in policy["spec"]["egress"] if _selected(rule.get("to", [])) == labels
+    ]
+    (sent,) = [
+        rule for rule in policy["spec"]["ingress"] if _selected(rule.get("from", [])) == labels
+    ]
+
+    assert asked["ports"][0]["port"] == DEFAULT_BUS_PORT
+    assert sent["ports"] == [{"port": "reports", "protocol": "TCP"}]
+
+
+def _selected(peers: list[Body]) -> set[str]:
+    """The labels that pods of all namespaces are selected by."""
+    return {
+        expression["key"]
+        for peer in peers
+        if peer.get("namespaceSelector") == {}
+        for expression in peer["podSelector"]["matchExpressions"]
+    }
+
+
 def test_page_is_the_one_of_kustomize_and_has_no_rights(helm: Helm, kubectl: Kubectl) -> None:
     """It comes only where it is asked for, in one replica, and nothing is bound to its account."""
     plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy" / "page")))
@@ -179,6 +239,8 @@ def _may(kubectl: Kubectl, user: str, verb: str, resource: str) -> bool:
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("scheduler.args={verbose}", "does not match pattern '^--'"),
         ("metrics.serviceMonitor.interval=often", "/metrics/serviceMonitor/interval"),
+        ("operator.reports.port=8080", "/operator/reports/port"),
+        ("operator.reports.url=operator:8444", "/operator/reports/url"),
         ("schedulr.enabled=false", "'schedulr' not allowed"),
     ],
 )

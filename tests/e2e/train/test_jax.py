@@ -33,8 +33,10 @@ def test_jax_survives_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
     try:
         cluster.begin(3)
         cluster.wait_for_size(3, within_s=WITHIN_S)
-        killed = cluster.replace(1)
+        # JAX loads within a step: the successor comes when the others are seen to train alone.
+        killed = cluster.kill(1)
         cluster.wait_for_size(2, killed, WITHIN_S)
+        cluster.replace(1)
         cluster.wait_for_size(3, killed, within_s=WITHIN_S)
         shrunk = cluster.resize(2)
         cluster.wait_for_size(2, shrunk, WITHIN_S)
