@@ -27,6 +27,7 @@ from tests.contract.manifest_cases import (
 )
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 from tests.testbed.control_plane import ControlPlane
+from tests.testbed.kubectl import Kubectl
 
 ESTABLISH_S_MAX = 30.0
 MERGE = "application/merge-patch+json"
@@ -240,3 +241,24 @@ def test_scale_subresource_sets_the_size_of_a_role(api: Api) -> None:
 
     assert code == 422
     assert "within minReplicas and maxReplicas of its role" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("aitj.spec.replicaSpecs.edlPolicy", "Who resizes the role"),
+        ("aitj.status.targetReplicas", "The size that a role is to have now"),
+        ("tj.spec.trainer.envs", "Variables of the container"),
+        ("pg.spec.subGroupPolicy", "Parts of the gang"),
+    ],
+)
+def test_kubectl_explains_fields(api: Api, kubectl: Kubectl, field: str, said: str) -> None:
+    """People look fields up where their cluster is."""
+    assert said in " ".join(kubectl.ok("explain", field).split())
+
+
+def test_kubectl_finds_all_our_kinds_by_their_category(api: Api, kubectl: Kubectl) -> None:
+    """One word lists what belongs to Swell."""
+    named = kubectl.ok("api-resources", "--categories=swell", "-o", "name").split()
+
+    assert sorted(named) == sorted(definition.name for definition in DEFINITIONS)

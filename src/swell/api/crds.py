@@ -41,6 +41,7 @@ def crd(definition: Definition) -> Body:
                 "plural": definition.plural,
                 "singular": definition.kind.lower(),
                 "shortNames": list(definition.short_names),
+                "categories": list(definition.categories),
             },
             "scope": "Namespaced" if definition.namespaced else "Cluster",
             "versions": [
@@ -113,14 +114,15 @@ def _openapi(schema: Schema) -> Body:
         body["additionalProperties"] = _openapi(schema.values)
     if schema.items is not None:
         body["items"] = _openapi(schema.items)
+        # Said of every list: server-side apply merges by it.
+        body["x-kubernetes-list-type"] = "map" if schema.map_keys else "atomic"
     if schema.map_keys:
-        body["x-kubernetes-list-type"] = "map"
         body["x-kubernetes-list-map-keys"] = list(schema.map_keys)
     if schema.is_atomic:
         body["x-kubernetes-map-type"] = "atomic"
     if schema.rules:
         body["x-kubernetes-validations"] = [
-            {"rule": rule.expression, "message": rule.message}
+            {"rule": rule.expression, "message": rule.message, "reason": rule.reason}
             | ({"messageExpression": rule.message_expression} if rule.message_expression else {})
             | ({"fieldPath": rule.field} if rule.field else {})
             for rule in schema.rules
@@ -167,7 +169,12 @@ def _bounds(schema: Schema) -> Body:
 
 
 def _column(column: PrinterColumn) -> Body:
-    body: Body = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    body: Body = {
+        "name": column.name,
+        "type": column.type,
+        "description": column.description,
+        "jsonPath": column.path,
+    }
     if column.is_wide:
         body["priority"] = 1
     return body

@@ -79,6 +79,47 @@ def test_everything_is_bounded(definition: Definition) -> None:
                 assert "maxLength" in schema
 
 
+def _properties(schema: dict[str, Any], path: str) -> list[tuple[str, dict[str, Any]]]:
+    """All fields in a schema, by their paths."""
+    found = [(f"{path}.{name}", part) for name, part in schema.get("properties", {}).items()]
+    inner = [*found]
+    inner += [(path, schema[name]) for name in ("items", "additionalProperties") if name in schema]
+    return [*found, *(below for where, part in inner for below in _properties(part, where))]
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
+def test_every_field_is_described(definition: Definition) -> None:
+    """`kubectl explain` has a sentence for each; a server describes `metadata` by itself."""
+    for version in crd(definition)["spec"]["versions"]:
+        root = version["schema"]["openAPIV3Schema"]
+        silent = [path for path, part in _properties(root, "") if not part.get("description")]
+
+        assert silent == [".metadata"]
+        assert root["description"]
+        assert all(column["description"] for column in version["additionalPrinterColumns"])
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
+def test_server_side_apply_knows_how_to_merge_every_list(definition: Definition) -> None:
+    """Each list is of a type, and a list of the type map has fields that its items must have."""
+    for version in crd(definition)["spec"]["versions"]:
+        for schema in walked(version["schema"]["openAPIV3Schema"]):
+            if schema.get("type") == "array":
+                keys = schema.get("x-kubernetes-list-map-keys", [])
+                assert schema["x-kubernetes-list-type"] == ("map" if keys else "atomic")
+                assert set(keys) <= set(schema["items"].get("required", ()))
+
+
+def test_kinds_are_found_together() -> None:
+    """`kubectl get swell` lists them all, and `kubectl get all` has jobs in it."""
+    categories = {one.kind: crd(one)["spec"]["names"]["categories"] for one in DEFINITIONS}
+
+    assert all("swell" in named for named in categories.values())
+    assert {kind for kind, named in categories.items() if "all" in named} == {
+        "AITrainingJob", "TrainingJob",
+    }  # fmt: skip
+
+
 def test_columns_are_the_ones_people_know() -> None:
     """`kubectl get aitj` shows phase, readiness, restarts, queue, age and reason; wide, more."""
     job = crd(DEFINITIONS[0])["spec"]

@@ -4,6 +4,7 @@
 - `shared`: parts that several kinds have in common, pod templates among them.
 - `transitions`: which changes of a running job are refused.
 - `training`: the part of a status that a program's reports fill in.
+- `aitrainingjob_status`: the status of AITrainingJob.
 - `aitrainingjob`: AITrainingJob.
 - `trainingjob`: TrainingJob.
 - `scheduling`: PodGroup and Queue.

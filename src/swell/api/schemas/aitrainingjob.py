@@ -1,28 +1,23 @@
-"""The schema of AITrainingJob and its status, with the rules between its fields.
-
-The API server prunes fields of the status that are not described here.
-"""
+"""The schema of AITrainingJob, with the rules between its fields."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from swell.api.aitrainingjob import (
-    RECORDS_MAX,
     AfterPolicy,
-    AITrainingJobPhase,
     AITrainingJobSpec,
     CleanPodPolicy,
     EdlPolicy,
     JobEndPolicy,
     ReplicaSpec,
     RequeuePolicy,
-    ResizeAuthor,
     RestartPolicy,
     RestartScope,
     RoleEndPolicy,
 )
 from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS
+from swell.api.schemas.aitrainingjob_status import AFTER_MAX, ROLES_MAX, job_status
 from swell.api.schemas.model import (
     INT32_MAX,
     INT64_MAX,
@@ -41,18 +36,17 @@ from swell.api.schemas.model import (
 )
 from swell.api.schemas.scheduling import NETWORK_TOPOLOGY
 from swell.api.schemas.shared import (
-    CONDITIONS,
     DNS_LABEL_LETTER_FIRST,
     DNS_SUBDOMAIN,
     LABEL_VALUE,
-    MESSAGE_SIZE_MAX,
     NAME_SIZE_MAX,
     REPLICAS_MAX,
     metadata_schema,
     or_empty,
     pod_template,
+    type_names,
 )
-from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, training_status
+from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS
 from swell.api.schemas.transitions import freeze_rule
 
 RESERVED_ROLE = "trainingjob"
@@ -193,6 +187,7 @@ def replica_spec() -> Schema:
         },
         required=("template",),
         rules=(MIN_WITHIN_REPLICAS, REPLICAS_WITHIN_MAX, MIN_WITHIN_MAX),
+        description="One role: a set of equal pods.",
     )
 
 
@@ -239,6 +234,7 @@ def spec() -> Schema:
         },
         required=("replicaSpecs",),
         rules=(MANAGER_STAYS, SCALED_ROLE, SCALE_WITHIN_BOUNDS),
+        description="The job as its user wants it.",
     )
 
 
@@ -299,8 +295,7 @@ def _life() -> dict[str, Schema]:
 def ai_training_job() -> Schema:
     return table(
         {
-            "apiVersion": text(),
-            "kind": text(),
+            **type_names(),
             "metadata": metadata_schema(DNS_LABEL_LETTER_FIRST),
             "spec": spec(),
             "status": job_status(),
@@ -308,121 +303,4 @@ def ai_training_job() -> Schema:
         required=("spec",),
         rules=(POD_NAMES_FIT, NOT_AFTER_ITSELF, freeze_rule()),
         description="An elastic job of one or more roles, each a set of equal pods.",
-    )
-
-
-ROLES_MAX = 16
-AFTER_MAX = 64
-INDEXES_MAX = 100_000
-
-_COUNT = integer(maximum=INT64_MAX)
-_COUNT_BY_ROLE = mapping(_COUNT, size_max=ROLES_MAX)
-_REASON = text(size_max=1024)
-_MESSAGE = text(size_max=MESSAGE_SIZE_MAX)
-
-_REPLICA_STATUS = table(
-    {
-        "pending": _COUNT,
-        "scheduled": _COUNT,
-        "active": _COUNT,
-        "succeeded": _COUNT,
-        "restarting": _COUNT,
-        "failed": _COUNT,
-    }
-)
-_PHASE_RECORD = table(
-    {
-        "phase": choice(AITrainingJobPhase),
-        "time": moment(),
-        "message": _MESSAGE,
-        "reason": _REASON,
-    }
-)
-_SCALE_RECORD = table(
-    {
-        "time": moment(),
-        "role": text(),
-        "from": integer(),
-        "to": integer(),
-        "by": choice(ResizeAuthor),
-        "reason": _REASON,
-        "for": text(size_max=512),
-    }
-)
-_RESTART = table(
-    {
-        "scope": choice(RestartScope),
-        "role": text(),
-        "indexes": listing(_COUNT, size_max=INDEXES_MAX),
-        "counts": _COUNT_BY_ROLE,
-        "startedAt": moment(),
-        "notBefore": moment(),
-    },
-    description="The restart under way, if there is one.",
-)
-_ENDING = table(
-    {
-        "phase": choice(AITrainingJobPhase),
-        "reason": _REASON,
-        "message": _MESSAGE,
-        "decidedAt": moment(),
-    },
-    description="How the job will end, once that is decided.",
-)
-_SUSPENSION = table(
-    {"startedAt": moment()},
-    description="Since when the job gives back its pods, while it does or has none.",
-)
-_AVOIDED_NODE = table({"name": text(), "until": moment(), "reason": _REASON})
-
-
-def job_status() -> Schema:
-    return table(
-        {
-            "phase": choice(AITrainingJobPhase),
-            "reason": _REASON,
-            "message": _MESSAGE,
-            "ready": text("Active pods of those wanted."),
-            "restarts": _COUNT,
-            "conditions": CONDITIONS,
-            "phaseHistory": listing(_PHASE_RECORD, size_max=RECORDS_MAX),
-            "replicaStatuses": mapping(_REPLICA_STATUS, size_max=ROLES_MAX),
-            "targetReplicas": _COUNT_BY_ROLE,
-            "scaleRecords": listing(_SCALE_RECORD, size_max=RECORDS_MAX),
-            "restartCounts": _COUNT_BY_ROLE,
-            "restart": _RESTART,
-            "lastRestartTime": mapping(moment(), size_max=ROLES_MAX),
-            "uncharged": _COUNT_BY_ROLE,
-            "creationRestarts": _COUNT_BY_ROLE,
-            "backoff": _COUNT_BY_ROLE,
-            "ending": _ENDING,
-            "scale": table({"replicas": _COUNT, "selector": text(size_max=512)}),
-            "suspension": _SUSPENSION,
-            "dependencies": mapping(text(), size_max=AFTER_MAX),
-            "preemptions": _COUNT,
-            "preemptedEpoch": _COUNT,
-            "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),
-            "pausedSeconds": _COUNT,
-            "epoch": _COUNT,
-            "gangNumber": _COUNT,
-            "retryGangs": _COUNT,
-            "avoidNodes": listing(_AVOIDED_NODE, size_max=RECORDS_MAX),
-            "training": training_status(),
-            "startEstimate": table(
-                {
-                    "estimatedAt": moment(),
-                    "p10": moment("One in ten such jobs starts earlier."),
-                    "p50": moment("Half of such jobs start earlier."),
-                    "p90": moment("Nine in ten such jobs start earlier."),
-                    "dependsOn": text("A running job of unknown end.", size_max=512),
-                },
-                description="When the job will start, while it waits; unknown where it is missing.",
-            ),
-            "startTime": moment(),
-            "startRunningTime": moment(),
-            "endTime": moment(),
-            "lastReconcileTime": moment(),
-            "observedGeneration": _COUNT,
-        },
-        is_atomic=True,
     )

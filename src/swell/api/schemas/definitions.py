@@ -11,6 +11,10 @@ from swell.api.schemas.scheduling import pod_group, queue
 from swell.api.schemas.topology import hyper_node
 from swell.api.schemas.trainingjob import training_job
 
+# `kubectl get swell` lists all our kinds, `kubectl get all` the jobs of a namespace.
+CATEGORY = "swell"
+_OF_JOBS = ("all", CATEGORY)
+
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
@@ -18,6 +22,7 @@ class PrinterColumn:
 
     name: str
     path: str
+    description: str
     type: str = "string"
     is_wide: bool = False
 
@@ -44,23 +49,36 @@ class Definition:
     columns: tuple[PrinterColumn, ...]
     namespaced: bool = True
     scale: ScaleSubresource | None = None
+    categories: tuple[str, ...] = (CATEGORY,)
 
     @property
     def name(self) -> str:
         return f"{self.plural}.{self.group}"
 
 
-_AGE = PrinterColumn("AGE", ".metadata.creationTimestamp", "date")
+_AGE = PrinterColumn("AGE", ".metadata.creationTimestamp", "Since when it exists", "date")
 
 _TRAINING = (
-    PrinterColumn("PROGRESS", ".status.training.progress", is_wide=True),
-    PrinterColumn("RATE", ".status.training.rate", is_wide=True),
-    PrinterColumn("ETA", ".status.training.eta", is_wide=True),
+    PrinterColumn(
+        "PROGRESS", ".status.training.progress", "Samples used of all samples", is_wide=True
+    ),
+    PrinterColumn("RATE", ".status.training.rate", "Samples a second", is_wide=True),
+    PrinterColumn("ETA", ".status.training.eta", "When all samples are used", is_wide=True),
 )
 # Never one time alone: nine in ten jobs start between the two, or after the first.
 _START = (
-    PrinterColumn("STARTS-AFTER", ".status.startEstimate.p10", is_wide=True),
-    PrinterColumn("STARTS-BY", ".status.startEstimate.p90", is_wide=True),
+    PrinterColumn(
+        "STARTS-AFTER",
+        ".status.startEstimate.p10",
+        "One in ten such jobs starts earlier",
+        is_wide=True,
+    ),
+    PrinterColumn(
+        "STARTS-BY",
+        ".status.startEstimate.p90",
+        "Nine in ten such jobs start earlier",
+        is_wide=True,
+    ),
 )
 
 DEFINITIONS = (
@@ -72,19 +90,20 @@ DEFINITIONS = (
         versions=("v1",),
         schema=ai_training_job,
         columns=(
-            PrinterColumn("PHASE", ".status.phase"),
-            PrinterColumn("READY", ".status.ready"),
-            PrinterColumn("RESTARTS", ".status.restarts", "integer"),
-            PrinterColumn("QUEUE", ".spec.queue"),
+            PrinterColumn("PHASE", ".status.phase", "Where it is in its life"),
+            PrinterColumn("READY", ".status.ready", "Active pods of those wanted"),
+            PrinterColumn("RESTARTS", ".status.restarts", "Restarts of all roles", "integer"),
+            PrinterColumn("QUEUE", ".spec.queue", "The queue"),
             _AGE,
-            PrinterColumn("REASON", ".status.reason"),
-            PrinterColumn("MESSAGE", ".status.message", is_wide=True),
+            PrinterColumn("REASON", ".status.reason", "Why, as one word"),
+            PrinterColumn("MESSAGE", ".status.message", "Why, as a sentence", is_wide=True),
             *_TRAINING,
             *_START,
         ),
         scale=ScaleSubresource(
             ".spec.scale.replicas", ".status.scale.replicas", ".status.scale.selector"
         ),
+        categories=_OF_JOBS,
     ),
     Definition(
         group="paddlepaddle.org",
@@ -94,12 +113,15 @@ DEFINITIONS = (
         versions=("v1alpha1", "v1"),
         schema=training_job,
         columns=(
-            PrinterColumn("PHASE", ".status.phase"),
-            PrinterColumn("TRAINERS", ".status.trainer_target", "integer"),
+            PrinterColumn("PHASE", ".status.phase", "Where it is in its life"),
+            PrinterColumn(
+                "TRAINERS", ".status.trainer_target", "How many trainers there should be", "integer"
+            ),
             _AGE,
-            PrinterColumn("REASON", ".status.reason", is_wide=True),
+            PrinterColumn("REASON", ".status.reason", "Why, as one word", is_wide=True),
             *_TRAINING,
         ),
+        categories=_OF_JOBS,
     ),
     Definition(
         group="scheduling.volcano.sh",
@@ -109,11 +131,11 @@ DEFINITIONS = (
         versions=("v1beta1",),
         schema=pod_group,
         columns=(
-            PrinterColumn("STATUS", ".status.phase"),
-            PrinterColumn("minMember", ".spec.minMember", "integer"),
-            PrinterColumn("RUNNINGS", ".status.running", "integer"),
+            PrinterColumn("STATUS", ".status.phase", "Where it is in its life"),
+            PrinterColumn("minMember", ".spec.minMember", "Pods that start together", "integer"),
+            PrinterColumn("RUNNINGS", ".status.running", "Pods that run", "integer"),
             _AGE,
-            PrinterColumn("QUEUE", ".spec.queue", is_wide=True),
+            PrinterColumn("QUEUE", ".spec.queue", "The queue", is_wide=True),
         ),
     ),
     Definition(
@@ -124,9 +146,9 @@ DEFINITIONS = (
         versions=("v1beta1",),
         schema=queue,
         columns=(
-            PrinterColumn("PARENT", ".spec.parent"),
-            PrinterColumn("WEIGHT", ".spec.weight", "integer"),
-            PrinterColumn("STATE", ".status.state"),
+            PrinterColumn("PARENT", ".spec.parent", "The queue above"),
+            PrinterColumn("WEIGHT", ".spec.weight", "Its share against its siblings", "integer"),
+            PrinterColumn("STATE", ".status.state", "Whether jobs may enter"),
             _AGE,
         ),
         namespaced=False,
@@ -139,10 +161,10 @@ DEFINITIONS = (
         versions=("v1alpha1",),
         schema=hyper_node,
         columns=(
-            PrinterColumn("Tier", ".spec.tier", "integer"),
-            PrinterColumn("TierName", ".spec.tierName"),
-            PrinterColumn("NodeCount", ".status.nodeCount", "integer"),
-            PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+            PrinterColumn("Tier", ".spec.tier", "How far apart its nodes are", "integer"),
+            PrinterColumn("TierName", ".spec.tierName", "The name of that distance"),
+            PrinterColumn("NodeCount", ".status.nodeCount", "Nodes in it and below it", "integer"),
+            PrinterColumn("Age", ".metadata.creationTimestamp", "Since when it exists", "date"),
         ),
         namespaced=False,
     ),

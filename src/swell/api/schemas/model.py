@@ -38,6 +38,7 @@ class ValidationRule:
     message: str
     field: str = ""
     message_expression: str = ""
+    reason: str = "FieldValueInvalid"
 
 
 @dataclass(frozen=True, slots=True)

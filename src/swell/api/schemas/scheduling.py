@@ -6,6 +6,7 @@ same.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 from swell.api.scheduling import QueueSpec
@@ -23,7 +24,13 @@ from swell.api.schemas.model import (
     table,
     text,
 )
-from swell.api.schemas.shared import DNS_SUBDOMAIN, MESSAGE_SIZE_MAX, RESOURCES, metadata_schema
+from swell.api.schemas.shared import (
+    DNS_SUBDOMAIN,
+    MESSAGE_SIZE_MAX,
+    RESOURCES,
+    metadata_schema,
+    type_names,
+)
 
 
 class TopologyMode(Enum):
@@ -35,12 +42,13 @@ class TopologyMode(Enum):
 
 _TOPOLOGY = table(
     {
-        "mode": choice(TopologyMode, default=TopologyMode.HARD),
+        "mode": choice(TopologyMode, "A requirement, or a preference.", default=TopologyMode.HARD),
         "highestTierAllowed": integer("The highest tier the pods may span."),
         "highestTierName": text("The same by name."),
     },
     is_open=True,
     reports_unknown=True,
+    description="How far apart in the network the pods may be.",
 )
 
 ONE_LIMIT = ValidationRule(
@@ -56,9 +64,13 @@ NETWORK_TOPOLOGY = table(
 
 _SUB_GROUP = table(
     {
-        "name": text(),
-        "labelSelector": open_object(),
-        "matchLabelKeys": listing(text(size_max=316), size_max=64),
+        "name": text("The policy's name."),
+        "labelSelector": open_object("The pods that it is about."),
+        "matchLabelKeys": listing(
+            text(size_max=316),
+            size_max=64,
+            description="Pods with equal values of these labels are one sub-group.",
+        ),
         "subGroupSize": integer("Pods of one sub-group.", minimum=1),
         "minSubGroups": integer("Sub-groups that must start together."),
         "networkTopology": _TOPOLOGY,
@@ -69,49 +81,51 @@ _SUB_GROUP = table(
 
 
 def pod_group() -> Schema:
-    count = integer()
     spec = table(
         {
             "minMember": integer("How many pods must start together."),
-            "minTaskMember": mapping(count, size_max=1024, description="The same, by role."),
+            "minTaskMember": mapping(integer(), size_max=1024, description="The same, by role."),
             "queue": text("The queue.", default="default"),
             "priorityClassName": text("A PriorityClass."),
             "minResources": RESOURCES,
             "networkTopology": _TOPOLOGY,
-            "subGroupPolicy": listing(_SUB_GROUP, size_max=1024),
-            "preemptable": boolean(),
+            "subGroupPolicy": listing(
+                _SUB_GROUP, size_max=1024, description="Parts of the gang that stay close together."
+            ),
+            "preemptable": boolean("Whether others may evict its pods."),
         },
         is_open=True,
         reports_unknown=True,
+        description="What the gang needs to start.",
     )
     condition = table(
         {
-            "type": text(),
-            "status": text(),
-            "reason": text(size_max=1024),
-            "message": text(size_max=MESSAGE_SIZE_MAX),
-            "lastTransitionTime": moment(),
-            "transitionID": text(),
+            "type": text("What it is about."),
+            "status": text("Whether it holds: True, False or Unknown."),
+            "reason": text("Why, as one word for programs.", size_max=1024),
+            "message": text("Why, as a sentence for people.", size_max=MESSAGE_SIZE_MAX),
+            "lastTransitionTime": moment("When the status last changed."),
+            "transitionID": text("The scheduling cycle that changed it."),
         },
         is_open=True,
         reports_unknown=True,
     )
     status = table(
         {
-            "phase": text(),
-            "conditions": listing(condition, size_max=64),
-            "running": count,
-            "succeeded": count,
-            "failed": count,
+            "phase": text("Where the gang is in its life."),
+            "conditions": listing(condition, size_max=64, description="What holds now."),
+            "running": integer("Pods that run."),
+            "succeeded": integer("Pods that have succeeded."),
+            "failed": integer("Pods that have failed."),
         },
         is_open=True,
         reports_unknown=True,
         is_atomic=True,
+        description="What the scheduler has recorded.",
     )
     return table(
         {
-            "apiVersion": text(),
-            "kind": text(),
+            **type_names(),
             "metadata": metadata_schema(DNS_SUBDOMAIN, name_size_max=253),
             "spec": spec,
             "status": status,
@@ -129,59 +143,74 @@ class DequeueStrategy(Enum):
 
 _NODE_GROUPS = table(
     {
-        "requiredDuringSchedulingIgnoredDuringExecution": listing(text(), size_max=1024),
-        "preferredDuringSchedulingIgnoredDuringExecution": listing(text(), size_max=1024),
+        "requiredDuringSchedulingIgnoredDuringExecution": listing(
+            text(), size_max=1024, description="Groups that must be kept to."
+        ),
+        "preferredDuringSchedulingIgnoredDuringExecution": listing(
+            text(), size_max=1024, description="Groups that are kept to where there is room."
+        ),
     },
     is_open=True,
     reports_unknown=True,
+    description="Groups of nodes, by name.",
 )
 
 
 def queue() -> Schema:
-    count = integer()
     spec = table(
         {
             "weight": integer(
                 "The queue's share against its siblings.", minimum=1, default=QueueSpec().weight
             ),
-            "capability": RESOURCES,
-            "deserved": RESOURCES,
-            "guarantee": table({"resource": RESOURCES}, is_open=True, reports_unknown=True),
+            "capability": replace(RESOURCES, description="As much as the queue may ever use."),
+            "deserved": replace(
+                RESOURCES, description="As much as the queue may take back from others."
+            ),
+            "guarantee": table(
+                {"resource": RESOURCES},
+                is_open=True,
+                reports_unknown=True,
+                description="What is kept free for the queue.",
+            ),
             "reclaimable": boolean("Whether others may take back what is lent; true if not given."),
             "parent": text("The queue above this one; root if not given."),
             "priority": integer(
                 "Higher is served first.", minimum=-INT32_MAX - 1, maximum=INT32_MAX
             ),
-            "type": text(),
+            "type": text("Accepted and ignored."),
             "affinity": table(
                 {"nodeGroupAffinity": _NODE_GROUPS, "nodeGroupAntiAffinity": _NODE_GROUPS},
                 is_open=True,
                 reports_unknown=True,
+                description="Accepted and ignored.",
             ),
-            "extendClusters": listing(open_object(), size_max=1024),
-            "dequeueStrategy": choice(DequeueStrategy),
+            "extendClusters": listing(
+                open_object(), size_max=1024, description="Accepted and ignored."
+            ),
+            "dequeueStrategy": choice(DequeueStrategy, "Accepted and ignored."),
         },
         is_open=True,
         reports_unknown=True,
+        description="The share of the queue, and its limits.",
     )
     status = table(
         {
-            "state": text(),
-            "unknown": count,
-            "pending": count,
-            "running": count,
-            "inqueue": count,
-            "completed": count,
-            "reservation": open_object(),
-            "allocated": RESOURCES,
+            "state": text("Whether jobs may enter: Open, Closing or Closed."),
+            "unknown": integer("Groups that some pods of are lost."),
+            "pending": integer("Groups that wait."),
+            "running": integer("Groups that run."),
+            "inqueue": integer("Groups that may have pods, and wait for nodes."),
+            "completed": integer("Groups that have ended."),
+            "reservation": open_object("Written by Volcano, and ignored."),
+            "allocated": replace(RESOURCES, description="What the queue uses."),
         },
         is_open=True,
         reports_unknown=True,
+        description="What the scheduler has recorded.",
     )
     return table(
         {
-            "apiVersion": text(),
-            "kind": text(),
+            **type_names(),
             "metadata": metadata_schema(DNS_SUBDOMAIN, name_size_max=253, namespaced=False),
             "spec": spec,
             "status": status,

@@ -72,6 +72,14 @@ def or_empty(pattern: Pattern) -> Pattern:
     return Pattern(f"({pattern.regex})?", pattern.requirement, pattern.example)
 
 
+def type_names() -> dict[str, Schema]:
+    """The two fields that say which kind an object is of."""
+    return {
+        "apiVersion": text("The group and version of the kind."),
+        "kind": text("The kind."),
+    }
+
+
 def metadata_schema(
     name: Pattern, *, name_size_max: int = NAME_SIZE_MAX, namespaced: bool = True
 ) -> Schema:
@@ -79,8 +87,13 @@ def metadata_schema(
     namespace = {"namespace": text(pattern=DNS_LABEL, size_max=NAME_SIZE_MAX)} if namespaced else {}
     return table(
         {
-            "name": text(pattern=name, size_max=name_size_max, example=name.example),
-            "generateName": text(size_max=253),
+            "name": text(
+                "The object's name.",
+                pattern=name,
+                size_max=name_size_max,
+                example=name.example,
+            ),
+            "generateName": text("What the server begins a name with.", size_max=253),
             **namespace,
             "labels": _FREE_TEXTS,
             "annotations": _FREE_TEXTS,
@@ -101,12 +114,18 @@ def metadata_schema(
 CONDITIONS = listing(
     table(
         {
-            "type": text(size_max=316),
-            "status": Schema(type=SchemaType.STRING, enum=("True", "False", "Unknown")),
-            "reason": text(size_max=1024),
-            "message": text(size_max=MESSAGE_SIZE_MAX),
-            "lastTransitionTime": moment(),
-            "observedGeneration": integer(maximum=INT64_MAX),
+            "type": text("What it is about.", size_max=316),
+            "status": Schema(
+                type=SchemaType.STRING,
+                enum=("True", "False", "Unknown"),
+                description="Whether it holds.",
+            ),
+            "reason": text("Why, as one word for programs.", size_max=1024),
+            "message": text("Why, as a sentence for people.", size_max=MESSAGE_SIZE_MAX),
+            "lastTransitionTime": moment("When the status last changed."),
+            "observedGeneration": integer(
+                "The generation of the spec that it is about.", maximum=INT64_MAX
+            ),
         },
         required=("type", "status"),
     ),
@@ -136,7 +155,7 @@ CONTAINER = table(
             size_max=4096,
             example="python:3.12",
         ),
-        "ports": listing(CONTAINER_PORT, size_max=256),
+        "ports": listing(CONTAINER_PORT, size_max=256, description="The container's ports."),
     },
     required=("name", "image"),
     is_open=True,
@@ -145,9 +164,18 @@ CONTAINER = table(
 
 def pod_template() -> Schema:
     spec = table(
-        {"containers": listing(CONTAINER, size_min=1, size_max=64, map_keys=("name",))},
+        {
+            "containers": listing(
+                CONTAINER,
+                size_min=1,
+                size_max=64,
+                map_keys=("name",),
+                description="The containers of a pod.",
+            )
+        },
         required=("containers",),
         is_open=True,
+        description="As the spec of a Pod.",
     )
     return table(
         {"spec": spec},

@@ -14,7 +14,7 @@ from swell.api.schemas.model import (
     table,
     text,
 )
-from swell.api.schemas.shared import CONDITIONS, DNS_SUBDOMAIN, metadata_schema
+from swell.api.schemas.shared import CONDITIONS, DNS_SUBDOMAIN, metadata_schema, type_names
 from swell.api.topology import DOMAIN_MEMBER, NODE_MEMBER
 
 # As for the fields of Kubernetes that these texts end up being compared with.
@@ -45,17 +45,22 @@ _ONE_OF = ValidationRule(
 )
 _LABELS = table(
     {
-        "matchLabels": mapping(text(size_max=63), size_max=64),
+        "matchLabels": mapping(
+            text(size_max=63), size_max=64, description="Labels with the values they must have."
+        ),
         "matchExpressions": listing(
             table(
                 {
-                    "key": text(size_max=316),
-                    "operator": choice(SelectorOperator),
-                    "values": listing(text(size_max=63), size_max=_VALUES_MAX),
+                    "key": text("The label.", size_max=316),
+                    "operator": choice(SelectorOperator, "How it is compared."),
+                    "values": listing(
+                        text(size_max=63), size_max=_VALUES_MAX, description="With what."
+                    ),
                 },
                 required=("key", "operator"),
             ),
             size_max=64,
+            description="Comparisons that must all hold.",
         ),
     },
     description="Nodes whose labels match; an empty selector matches none.",
@@ -82,6 +87,7 @@ _SELECTOR = table(
         "labelMatch": _LABELS,
     },
     rules=(_ONE_OF,),
+    description="Which nodes or HyperNodes.",
 )
 _MEMBER = table(
     {
@@ -97,11 +103,14 @@ def hyper_node() -> Schema:
         {
             "tier": integer("How far apart its nodes are; lower is closer."),
             "tierName": text("A name for all HyperNodes of this tier."),
-            "members": listing(_MEMBER, size_min=1, size_max=16384),
+            "members": listing(
+                _MEMBER, size_min=1, size_max=16384, description="What it is made of."
+            ),
         },
         required=("members",),
         is_open=True,
         reports_unknown=True,
+        description="Which nodes it has, and how close they are.",
     )
     status = table(
         {
@@ -110,11 +119,11 @@ def hyper_node() -> Schema:
         },
         is_open=True,
         reports_unknown=True,
+        description="What has been found out about it.",
     )
     return table(
         {
-            "apiVersion": text(),
-            "kind": text(),
+            **type_names(),
             "metadata": metadata_schema(DNS_SUBDOMAIN, name_size_max=253, namespaced=False),
             "spec": spec,
             "status": status,

@@ -23,7 +23,15 @@ RATES_MAX = 16
 NUMBER_SIZE_MAX = 32
 BATCHES_SIZE_MAX = 64
 
-_COUNT = integer(maximum=INT64_MAX)
+
+def _count(description: str) -> Schema:
+    return integer(description, maximum=INT64_MAX)
+
+
+def _number(description: str) -> Schema:
+    """A number with a fraction, as a text: not all clients round alike."""
+    return text(description, size_max=NUMBER_SIZE_MAX)
+
 
 MANAGED_BY = text(
     "Another controller that the job is left to; nothing is written about it then.",
@@ -45,22 +53,23 @@ MANAGER_STAYS = ValidationRule(
 
 
 def training_status() -> Schema:
-    number = text(size_max=NUMBER_SIZE_MAX)
     return table(
         {
-            "reportedAt": moment(),
-            "state": choice(TrainingState),
-            "progress": text("Samples used of all samples.", size_max=NUMBER_SIZE_MAX),
-            "rate": text("Samples a second.", size_max=NUMBER_SIZE_MAX),
+            "reportedAt": moment("When it was received."),
+            "state": choice(TrainingState, "What the program does."),
+            "progress": _number("Samples used of all samples."),
+            "rate": _number("Samples a second."),
             "eta": moment("When all samples are used, at this rate."),
-            "generation": _COUNT,
-            "size": _COUNT,
-            "step": _COUNT,
-            "samples": _COUNT,
-            "totalSamples": _COUNT,
-            "rates": mapping(number, size_max=RATES_MAX),
+            "generation": _count("How often the members have agreed on a group."),
+            "size": _count("Members of the group."),
+            "step": _count("Steps done."),
+            "samples": _count("Samples used."),
+            "totalSamples": _count("All samples, if the program knows."),
+            "rates": mapping(
+                _number(""), size_max=RATES_MAX, description="Samples a second, by size."
+            ),
             "stepTimes": mapping(
-                number,
+                _number(""),
                 size_max=RATES_MAX,
                 description="Seconds of a step and its synchronisation, by replicas/nodes/batch.",
             ),
@@ -68,13 +77,26 @@ def training_status() -> Schema:
                 "First and largest batch, and the least and most samples of one replica.",
                 size_max=BATCHES_SIZE_MAX,
             ),
-            "globalBatch": _COUNT,
-            "noise": number,
-            "loss": number,
-            "lastSave": table({"step": _COUNT, "time": moment(), "seconds": number}),
-            "saves": boolean(),
-            "lastPauseSeconds": number,
-            "slowest": table({"index": _COUNT, "ratio": number}),
+            "globalBatch": _count("Samples of one step of all members."),
+            "noise": _number("Variance of the gradient by the square of its mean."),
+            "loss": _number("The loss."),
+            "lastSave": table(
+                {
+                    "step": _count("The step it holds."),
+                    "time": moment("When it was complete."),
+                    "seconds": _number("How long it took."),
+                },
+                description="The last checkpoint.",
+            ),
+            "saves": boolean("Whether the program saves when it is asked to leave."),
+            "lastPauseSeconds": _number("How long the last change of the group held it up."),
+            "slowest": table(
+                {
+                    "index": _count("Its index in the role."),
+                    "ratio": _number("Its step time by the median of all."),
+                },
+                description="The slowest member.",
+            ),
         },
         description="The last report of the job's program: its own words, within bounds.",
     )

@@ -33,6 +33,7 @@ from swell.api.schemas.shared import (
     RESOURCES,
     metadata_schema,
     or_empty,
+    type_names,
 )
 from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, training_status
 from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
@@ -56,17 +57,26 @@ ELASTIC_IS_FAULT_TOLERANT = ValidationRule(
 )
 # The values that readers of the struct see when a field is missing, so that both agree.
 _UNSET = TrainingJobSpec()
-_FREE_TEXTS = mapping(text(size_max=65536), size_max=1024)
-_OPEN_OBJECTS = listing(open_object(), size_max=1024)
-_REQUIREMENTS = table({"requests": RESOURCES, "limits": RESOURCES}, is_open=True)
+_REQUIREMENTS = table(
+    {"requests": RESOURCES, "limits": RESOURCES},
+    is_open=True,
+    description="What each pod asks for, and what it may use.",
+)
+
+
+def _free_texts(description: str) -> Schema:
+    return mapping(text(size_max=65536), size_max=1024, description=description)
+
+
+def _open_objects(description: str) -> Schema:
+    return listing(open_object(), size_max=1024, description=description)
 
 
 def training_job() -> Schema:
     metadata = metadata_schema(DNS_LABEL, name_size_max=NAME_SIZE_MAX)
     return table(
         {
-            "apiVersion": text(),
-            "kind": text(),
+            **type_names(),
             "metadata": metadata,
             "spec": spec(),
             "status": status(),
@@ -106,17 +116,28 @@ def spec() -> Schema:
             "saveSeconds": integer(
                 "Seconds that a trainer may take to save before it leaves.", maximum=INT32_MAX
             ),
-            "volumes": _OPEN_OBJECTS,
-            "VolumeMounts": _OPEN_OBJECTS,
-            "mountpath": text(size_max=4096),
-            "nfsmount": text(size_max=4096),
+            "volumes": _open_objects("Volumes of all pods, as in a Pod."),
+            "VolumeMounts": _open_objects("Where they are mounted, as in a Pod."),
+            "mountpath": text("Where nfsmount is mounted.", size_max=4096),
+            "nfsmount": text(
+                "A volume of all pods: server:/path, or a path on the node.", size_max=4096
+            ),
             "frame_work": table(
-                {"name": choice(FrameworkName), "type": choice(FrameworkType)}, is_open=True
+                {
+                    "name": choice(FrameworkName, "The framework."),
+                    "type": choice(FrameworkType, "Which roles the job has."),
+                },
+                is_open=True,
+                description="The framework, and how its processes work together.",
             ),
             "annotations": _annotations(),
-            "master": _role({"etcd-endpoint": text("An etcd to use instead of our own.")}),
-            "pserver": _role(_instances(minimum=0), rules=(MIN_WITHIN_MAX,)),
+            "master": _role(
+                "Hands out work to trainers that may fail.",
+                {"etcd-endpoint": text("An etcd to use instead of our own.")},
+            ),
+            "pserver": _role("Parameter servers.", _instances(minimum=0), rules=(MIN_WITHIN_MAX,)),
             "trainer": _role(
+                "The pods that train.",
                 {**_instances(minimum=1), "workspace": text("Where to start.", size_max=4096)},
                 rules=(MIN_WITHIN_MAX,),
             ),
@@ -124,49 +145,66 @@ def spec() -> Schema:
         required=("image",),
         is_open=True,
         rules=(ELASTIC_IS_FAULT_TOLERANT, MANAGER_STAYS),
+        description="The job as its user wants it.",
     )
 
 
 def status() -> Schema:
-    count = integer(maximum=INT64_MAX)
-    role_status = table(dict.fromkeys(("active", "ready", "succeeded", "failed"), count))
+    role_status = table(
+        {
+            "active": _count("Pods that are there and have not ended."),
+            "ready": _count("Pods that are ready."),
+            "succeeded": _count("Pods that have succeeded."),
+            "failed": _count("Pods that have failed."),
+        }
+    )
     scale_record = table(
         {
-            "time": moment(),
-            "from": integer(),
-            "to": integer(),
-            "by": text(),
-            "result": text(),
-            "reason": text(size_max=1024),
+            "time": moment("When the number changed."),
+            "from": integer("Trainers before."),
+            "to": integer("Trainers after."),
+            "by": text("The component or person that changed it."),
+            "result": text("What came of it."),
+            "reason": text("Why.", size_max=1024),
         }
     )
     return table(
         {
-            "phase": choice(TrainingJobPhase),
-            "reason": text(size_max=MESSAGE_SIZE_MAX),
+            "phase": choice(TrainingJobPhase, "Where the job is in its life; derived."),
+            "reason": text("Why, as a sentence for people.", size_max=MESSAGE_SIZE_MAX),
             "trainer_target": integer("How many trainers there should be."),
-            "scale_records": listing(scale_record, size_max=20),
-            "replica_statuses": mapping(role_status, size_max=16),
-            "startTime": moment(),
+            "scale_records": listing(
+                scale_record, size_max=20, description="The last resizes, oldest first."
+            ),
+            "replica_statuses": mapping(
+                role_status, size_max=16, description="Counts of pods, by role."
+            ),
+            "startTime": moment("When the job was accepted."),
             "released": boolean("Whether the pods of a finished job were given back."),
-            "observedGeneration": count,
+            "observedGeneration": _count("The generation of the spec that this status is about."),
             "conditions": CONDITIONS,
             "training": training_status(),
         },
         is_atomic=True,
+        description="What the operator and the autoscaler have recorded.",
     )
+
+
+def _count(description: str) -> Schema:
+    return integer(description, maximum=INT64_MAX)
 
 
 def _annotations() -> Schema:
     return table(
         {
-            "usergroupid": text(),
-            "userid": text(),
+            "usergroupid": text("The user's group; becomes an annotation of pods."),
+            "userid": text("The user; becomes an annotation of pods."),
             "priority": text("A PriorityClass."),
-            "scheduler": text(),
+            "scheduler": text("Who schedules the pods."),
             "walltime": integer("Seconds the job may run.", maximum=INT64_MAX, example="3600"),
         },
         is_open=True,
+        description="What original manifests say beside the roles.",
     )
 
 
@@ -179,21 +217,26 @@ def _instances(minimum: int) -> dict[str, Schema]:
     }
 
 
-def _role(own: dict[str, Schema], rules: tuple[ValidationRule, ...] = ()) -> Schema:
+def _role(
+    description: str, own: dict[str, Schema], rules: tuple[ValidationRule, ...] = ()
+) -> Schema:
     return table(
         {
             "entrypoint": text("The command to run.", size_max=65536),
             **own,
             "resources": _REQUIREMENTS,
-            "envs": _FREE_TEXTS,
+            "envs": _free_texts("Variables of the container."),
             "grace_period_seconds": integer("Seconds between SIGTERM and SIGKILL."),
-            "pre_stop_cmd": listing(text(size_max=65536), size_max=1024),
-            "tolerations": _OPEN_OBJECTS,
-            "node_selector": _FREE_TEXTS,
-            "liveness_probe": open_object(),
-            "readiness_probe": open_object(),
-            "imagePullSecrets": _OPEN_OBJECTS,
+            "pre_stop_cmd": listing(
+                text(size_max=65536), size_max=1024, description="Run before SIGTERM."
+            ),
+            "tolerations": _open_objects("As in a Pod."),
+            "node_selector": _free_texts("Labels of the nodes that may be used."),
+            "liveness_probe": open_object("As in a container of a Pod."),
+            "readiness_probe": open_object("As in a container of a Pod."),
+            "imagePullSecrets": _open_objects("As in a Pod."),
         },
         is_open=True,
         rules=rules,
+        description=description,
     )
