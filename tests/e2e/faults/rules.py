@@ -148,8 +148,11 @@ def end_state(record: Sequence[Happening]) -> Body:
         course.take(one)
     jobs = {job["metadata"]["name"]: _masked(job) for job in course.jobs.values()}
     owned = sorted(f"{kind} {held.name}" for (kind, _), held in course.owned.items())
-    # Kubernetes puts a ConfigMap of its own into every namespace.
-    return {"jobs": jobs, "owned": [one for one in owned if "kube-root-ca" not in one]}
+    # Kubernetes puts a ConfigMap of its own into every namespace, and the history of ended jobs is
+    # written some time after them.
+    others = ("kube-root-ca", "swell-history-")
+    kept = [one for one in owned if not any(other in one for other in others)]
+    return {"jobs": jobs, "owned": kept}
 
 
 def _masked(job: Body) -> Body:

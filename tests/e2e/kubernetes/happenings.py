@@ -112,15 +112,15 @@ def of(name: str, *steps: Step) -> Step:
     return Step("; ".join(f"of {name}: {step.text}" for step in steps), act)
 
 
-def waits_whole() -> Step:
-    """No pod of the job has a node, and the job says that it waits."""
+def waits_whole(reason: str) -> Step:
+    """No pod of the job has a node, and the job says that it waits, and why."""
 
     async def act(play: Trial) -> None:
         def holds() -> bool:
             status = play.observer.status(play.name)
-            return (status.phase.value, status.reason) == ("Pending", "WaitingForRoom")
+            return (status.phase.value, status.reason) == ("Pending", reason)
 
-        await play.until(holds, "the job waits for room")
+        await play.until(holds, f"the job waits: {reason}")
         await asyncio.sleep(QUIET_S)
 
         assert not [name for name, pod in play.pods().items() if pod.spec.node_name]

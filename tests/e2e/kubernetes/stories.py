@@ -38,7 +38,12 @@ GANG, PRIORITY, RIGID, QUEUE = "test/gang", "test/priority", "test/rigid", "test
 GPU = "nvidia.com/gpu"
 RESOURCES = (GANG, PRIORITY, RIGID, QUEUE, GPU)
 N_OF_EACH = 2
-SCOPES = {"Pod": ("a-0",), "Replica": ("a-0", "a-1"), "All": ("a-0", "a-1", "b-0")}
+# Which pods restart when a-0 fails, and the phases meanwhile.
+SCOPES = {
+    "Pod": (("a-0",), ("Restarting",)),
+    "Replica": (("a-0", "a-1"), ("Terminating", "Restarting")),
+    "All": (("a-0", "a-1", "b-0"), ("Terminating", "Restarting")),
+}
 RETRYABLE, OTHER = 137, 3
 TIME_LIMIT_S = 5
 
@@ -134,9 +139,9 @@ SIMPLE = [
 FAILING = [
     *[scenario(f"scope-{scope.lower()}", _two_roles("ExitCode", scope),
             runs(), ends("a-0", code=RETRYABLE), restarts(*restarted),
-            went_through("Running", "Terminating", "Restarting", "Running"),
+            went_through("Running", *phases, "Running"),
             ends("a-0", "a-1", "b-0"), becomes("Succeed"))
-      for scope, restarted in SCOPES.items()],
+      for scope, (restarted, phases) in SCOPES.items()],
     scenario("exit-code-is-final", _two_roles("ExitCode", "Pod"),
           runs(), ends("a-1", code=OTHER), becomes("Failed"), says("a-1", f"{OTHER}"), pods_are()),
     scenario("exit-code-over-limit", job({"a": pods(1, restartPolicy="OnFailure", restartLimit=1)}),
@@ -163,7 +168,8 @@ FAILING = [
 ROOM = [
     scenario("gang", job({"a": pods(3, limits={GANG: "1"})}),
           runs(), runs_on_both_nodes("a"),
-          another("second", job({"a": pods(2, limits={GANG: "1"})})), of("second", waits_whole()),
+          another("second", job({"a": pods(2, limits={GANG: "1"})})),
+          of("second", waits_whole("WaitingForRoom")),
           ends("a-0", "a-1", "a-2"), becomes("Succeed"),
           of("second", runs(), ends("a-0", "a-1"), becomes("Succeed"))),
     scenario("priority",
@@ -187,7 +193,8 @@ ROOM = [
     scenario("queue", job({"a": pods(2, limits={QUEUE: "1"})}, queue="narrow"),
           runs(), another("second", job({"a": pods(1, limits={QUEUE: "1"})}, queue="narrow")),
           another("wide", job({"a": pods(1, limits={QUEUE: "1"})}, queue="wide")),
-          of("wide", runs()), of("second", waits_whole()), ends("a-0", "a-1"), becomes("Succeed"),
+          of("wide", runs()), of("second", waits_whole("QueueQuotaExceeded")),
+          ends("a-0", "a-1"), becomes("Succeed"),
           of("second", runs())),
 ]
 # fmt: on

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 
-from swell.api.kinds import NAMESPACES, NATIVE_GROUPS, PODS, PRIORITY_CLASSES
+from swell.api.kinds import NAMESPACES, NATIVE_GROUPS, NODES, PODS, PRIORITY_CLASSES
 from swell.api.meta import Body, Key
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
@@ -76,6 +76,11 @@ class World:
             "containers": [container],
         }
         return {**spec, "schedulingGroup": {"podGroupName": group}} if group else spec
+
+    async def has_nodes(self, n: int) -> bool:
+        """Whether so many nodes take pods."""
+        listed = (await self.cluster.list(NODES, Selection(labels=f"for={self.namespace}"))).items
+        return len([node for node in listed if not node.spec.taints]) == n
 
     async def placed(self, prefix: str = "") -> dict[str, str]:
         """Returns the nodes of the pods that have one and are not leaving."""
@@ -148,7 +153,7 @@ async def native_world(
             await cluster.create(
                 PRIORITY_CLASSES, {**high, "metadata": {"name": HIGH}, "value": 1000}
             )
-        manager = Manager(clock=clock)
+        hollow, manager = Manager(clock=clock), Manager(clock=clock)
         for name, labels in nodes.items():
             shape = NodeShape(
                 {"cpu": str(cpu), "memory": "16Gi", "pods": str(n_pods)},
@@ -156,7 +161,7 @@ async def native_world(
                 labels={"for": namespace, **labels},
             )
             names = node_names(f"{namespace}-{name}", 1)
-            add_hollow_agent(manager, cluster, names, shape, clock=clock, random=Random(2))
+            add_hollow_agent(hollow, cluster, names, shape, clock=clock, random=Random(2))
         settings = SchedulerSettings(scheduler_names=(OURS,))
         scheduler = Scheduler(cluster, settings, clock=clock, random=Random(3))
         manager.add("scheduler", scheduler.run)
@@ -164,12 +169,17 @@ async def native_world(
             jobs = AITrainingJobSettings(namespace=namespace, gang_api=gang_api)
             ours = ai_training_job_kind(jobs)
             manager.add("operator", lambda: operate(ours, cluster, clock=clock, random=Random(4)))
-        running = asyncio.create_task(manager.run())
+        world = World(cluster, namespace)
+        running = [asyncio.create_task(hollow.run())]
+        # Before anybody decides: what fits must not depend on which node comes first.
+        await until(lambda: world.has_nodes(len(nodes)))
+        running.append(asyncio.create_task(manager.run()))
         try:
-            yield World(cluster, namespace)
+            yield world
         finally:
+            hollow.stop()
             manager.stop()
-            await running
+            await asyncio.gather(*running)
             with suppress(NotFoundError):
                 await cluster.delete(NAMESPACES, Key("", namespace))
     await asyncio.sleep(0.25)  # for connections cut off in the middle

@@ -39,9 +39,9 @@ from swell.runtime.errors import ForbiddenError, NotFoundError
 
 _RBAC = "rbac.authorization.k8s.io"
 # The objects that `deploy/` creates have these names.
-_NAMES = ("swell-operator", "swell-scheduler")
+NAMES = ("swell-operator", "swell-scheduler", "swell-page")
 # In the order of deletion. Deployments first: the programs use the rest until they end.
-_IN_NAMESPACE: tuple[Resource[Body], ...] = (
+IN_NAMESPACE: tuple[Resource[Body], ...] = (
     Resource("apps", "v1", "Deployment", "deployments", dict),
     POD_DISRUPTION_BUDGETS.untyped(),
     SERVICES.untyped(),
@@ -50,12 +50,17 @@ _IN_NAMESPACE: tuple[Resource[Body], ...] = (
     Resource(_RBAC, "v1", "Role", "roles", dict),
     Resource("", "v1", "ServiceAccount", "serviceaccounts", dict),
 )
-_IN_CLUSTER: tuple[Resource[Body], ...] = (
+IN_CLUSTER: tuple[Resource[Body], ...] = (
     Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", dict, namespaced=False),
     Resource(_RBAC, "v1", "ClusterRole", "clusterroles", dict, namespaced=False),
 )
-_CLUSTER_NAMES = (*_NAMES, "swell-metrics-reader")
-_LEASES = (*_NAMES, "swell-operator-trainingjob", "swell-operator-autoscaler")
+CLUSTER_NAMES = (*NAMES, "swell-metrics-reader", "swell-viewer", "swell-editor", "swell-admin")
+_LEASES = (
+    "swell-operator",
+    "swell-scheduler",
+    "swell-operator-trainingjob",
+    "swell-operator-autoscaler",
+)
 _JOB_KINDS = (AI_TRAINING_JOBS.untyped(), TRAINING_JOBS.untyped())
 # Jobs that a message names; it counts the others.
 _SHOWN_MAX = 5
@@ -163,12 +168,12 @@ def _remove_finalizers(connection: ClusterConnection, job: InstalledObject) -> N
 
 
 def _programs(connection: ClusterConnection, namespace: str) -> Iterator[InstalledObject]:
-    for resource in _IN_NAMESPACE:
-        yield from _named(connection, resource, namespace, _NAMES)
+    for resource in IN_NAMESPACE:
+        yield from _named(connection, resource, namespace, NAMES)
     yield from _named(connection, LEASES.untyped(), namespace, _LEASES)
     try:
-        for resource in _IN_CLUSTER:
-            for one in _named(connection, resource, "", _CLUSTER_NAMES):
+        for resource in IN_CLUSTER:
+            for one in _named(connection, resource, "", CLUSTER_NAMES):
                 if _serves(one.body, namespace):
                     yield one
     except ForbiddenError:
