@@ -229,6 +229,8 @@ class HistoryKeeper:
         held = self._tracked.get(place.job)
         if held is None or held.uid != place.job_uid:
             self._look_at_job(place.job, now)  # one of the same name is over
+            held = self._tracked.get(place.job)
+        if held is None or held.uid != place.job_uid:
             held = self._tracked[place.job] = _TrackedJob(place.job, place.job_uid)
         is_known = key_of(run) in held.runs
         if is_known or held.life is None or not is_folded(held.life, run):
@@ -310,12 +312,12 @@ class HistoryKeeper:
     async def _checkpoint(self) -> None:
         """Write records of living jobs that a status alone would not give again."""
         self._checkpoint_at = self._clock.monotonic() + self._settings.checkpoint_s
-        due = [held for key in self._unsaved if (held := self._tracked.get(key)) is not None]
+        tracked = [held for key in self._unsaved if (held := self._tracked.get(key)) is not None]
+        due = [(held, held.life) for held in tracked if held.life is not None]
         due = due[:CHECKPOINT_JOBS_MAX]
-        lives = [held.life for held in due if held.life is not None]
         outlived = set(self._outlived)
         try:
-            await self._open.put(lives)
+            await self._open.put([life for _, life in due])
             # Those that have ended are on the other shelf by now: this is the last step.
             await self._open.remove(sorted(outlived))
         except _TRANSIENT:
@@ -323,7 +325,7 @@ class HistoryKeeper:
         except ClusterError as error:
             log.info("no checkpoint", why=str(error))
         self._outlived -= outlived
-        for held, life in zip(due, lives, strict=True):
+        for held, life in due:
             held.saved_weight = _weight(life)
             if held.life is life:
                 self._unsaved.pop(held.key, None)

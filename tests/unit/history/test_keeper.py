@@ -1,0 +1,80 @@
+"""Records are kept whatever order events of a job and of its pods come in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from swell.api.kinds import CONFIG_MAPS
+from swell.api.meta import Body, Key
+from swell.api.pod import Pod
+from swell.api.times import format_time
+from swell.history.keeper import HistoryKeeper, HistorySources
+from swell.history.settings import HistorySettings, PodPlace
+from swell.runtime.clock import SystemClock
+from swell.runtime.informer import Informer
+from tests.unit.history.clusters import fresh_cluster
+from tests.unit.history.test_observing import T0, a_job, a_pod
+
+WITHIN_S = 60.0
+
+
+class Objects:
+    """An informer's part that the keeper uses, over one object."""
+
+    def __init__(self, one: Any) -> None:
+        self._one, self._key = one, Key("lab", one.metadata.name)
+        self._handlers: list[Callable[[Key], None]] = []
+
+    def add_handler(self, handler: Callable[[Key], None]) -> None:
+        self._handlers.append(handler)
+
+    async def wait_synced(self) -> None:
+        for handler in self._handlers:
+            handler(self._key)
+
+    def get(self, key: Key) -> Any:
+        return self._one if key == self._key else None
+
+    def malformed(self, key: Key) -> None:
+        return None
+
+
+def a_long_life() -> Body:
+    """A status that is as long as one gets."""
+    phases = [
+        {"phase": phase, "time": format_time(T0 + 10 * at), "reason": "r", "message": "m"}
+        for at, phase in enumerate(["Running", "Restarting"] * 5)
+    ]
+    return {"phase": "Restarting", "phaseHistory": phases}
+
+
+def test_job_that_is_first_seen_by_its_pod_keeps_its_record() -> None:
+    async def main() -> None:
+        cluster = await fresh_cluster()
+        pod = a_pod(0)
+        sources = HistorySources(
+            jobs=cast("Informer[Any]", Objects(a_job(a_long_life()))),
+            pods=cast("Informer[Pod]", Objects(pod)),
+            place_of=lambda _: PodPlace(Key("lab", "fit"), "u-1", "Trainer", 0),
+            is_ours=lambda _: True,
+            wake=lambda _: None,
+        )
+        settings = HistorySettings(checkpoint_s=0.01)
+        keeper = HistoryKeeper(
+            cluster, "aitrainingjob", sources, clock=SystemClock(), settings=settings
+        )
+        running = asyncio.create_task(keeper.run())
+
+        async def is_written() -> bool:
+            return bool((await cluster.list(CONFIG_MAPS)).items)
+
+        async with asyncio.timeout(WITHIN_S):
+            while not running.done() and not await is_written():
+                await asyncio.sleep(0.01)
+        assert not running.done(), running.exception()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
