@@ -117,7 +117,7 @@ class SchedulerLoop:
         self._nominations = Nominations(self._snapshot, settings.nomination_slack_s, self._save_s)
         self._admissions = Admissions(self._snapshot, settings.inqueue_timeout_s)
         # The reason last written on the pods of each job, and when.
-        self._reported: dict[str, tuple[tuple[Uid, WaitReason], float]] = {}
+        self._reported: dict[str, tuple[tuple[Uid, WaitReason, bool], float]] = {}
         self._has_work = False
         self._n_gone = 0
         self._n_arrived = 0
@@ -381,7 +381,7 @@ class SchedulerLoop:
             if has_status(job):
                 self._actuators.updater.update_job_status(job, status, session)
             if self._is_report_due(job, status, now, is_fresh=key in fresh):
-                self._actuators.pods.refuse(plan.pod_refusals(job))
+                self._actuators.pods.refuse(plan.pod_refusals(job), status.never)
 
     def _with_quotas(self, job: JobInfo, status: GroupStatus) -> GroupStatus:
         quotas, namespace = self._cache.informers.quotas, job.group.metadata.namespace
@@ -395,7 +395,7 @@ class SchedulerLoop:
         if refusal is None or not job.counts[TaskStatus.PENDING]:
             self._reported.pop(job.key, None)
             return False
-        report = (job.group.metadata.uid, refusal.reason)
+        report = (job.group.metadata.uid, refusal.reason, bool(status.never))
         known, reported_at = self._reported.get(job.key, (None, 0.0))
         if known == report and not is_fresh and now < reported_at + _REPORT_AGAIN_S:
             return False

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from swell.api.impossible import CANNOT_EVER_FIT
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
@@ -40,11 +41,12 @@ _WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED})
 
 @dataclass(slots=True)
 class _PodReport:
-    """The reason to write on a pod, and the one last written."""
+    """The reason to write on a pod, in a name and a text, and the name last written."""
 
     key: Key
-    refusal: Refusal | None = None
-    reported_reason: WaitReason | None = None
+    reason: str = ""
+    text: str = ""
+    reported_reason: str = ""
     reported_at: float = float("-inf")
 
 
@@ -66,16 +68,24 @@ class PodConditions:
         self._queue = WorkQueue[Uid](clock=clock, random=random)
         self._reports: dict[Uid, _PodReport] = {}
 
-    def refuse(self, refusals: Mapping[Task, Refusal]) -> None:
-        """Queue the reasons why pods wait."""
+    def refuse(self, refusals: Mapping[Task, Refusal], never: str = "") -> None:
+        """Queue the reasons why pods wait. `never` is why their gang can never start, if so.
+
+        That says more than why a pod has no node now; a pod that is held back says so itself.
+        """
         now = self._clock.monotonic()
         for task, refusal in refusals.items():
             report = self._report_of(task)
-            report.refusal = refusal
+            if refusal.reason is WaitReason.GATED:
+                report.reason = report.text = ""  # the API server writes this condition itself
+                continue
+            is_never = never and refusal.reason is not WaitReason.UNREADABLE
+            report.reason = CANNOT_EVER_FIT if is_never else refusal.reason.value
+            report.text = bounded(f"{report.reason}: {never if is_never else refusal.message}")
             delay_s = SETTLE_S
-            if report.reported_reason is refusal.reason:
+            if report.reported_reason == report.reason:
                 delay_s = max(SETTLE_S, report.reported_at + NUMBERS_S - now)
-            if not _has_reported(task.pod, refusal):
+            if not _has_reported(task.pod, report.text):
                 self._queue.add_after(task.pod.metadata.uid, delay_s)
 
     def nominate(self, tasks: list[Task]) -> None:
@@ -109,7 +119,8 @@ class PodConditions:
         task = self._cache.task_of(report.key, uid) if report is not None else None
         if report is None or task is None or task.status not in _WAITING:
             return
-        change = self._change(task, report.refusal)
+        reason, text = report.reason, report.text  # the report may change during the write
+        change = self._change(task, text)
         if not change:
             return
         body: Body = {"metadata": {"uid": uid}, "status": change}
@@ -117,44 +128,35 @@ class PodConditions:
         failure = (await self._executor.execute(Plan((write,)))).worst
         if failure is None:
             self._queue.forget(uid)
-            if report.refusal is not None:
-                report.reported_reason, report.reported_at = (
-                    report.refusal.reason,
-                    self._clock.monotonic(),
-                )
+            if text:
+                report.reported_reason, report.reported_at = reason, self._clock.monotonic()
         # A rejected write is dropped: the next cycle reports again.
         elif failure.kind is not FailureKind.REFUSED:
             log.info("pod condition not written", pod=str(report.key), why=failure.message)
             self._queue.retry(uid, failure.retry_after_s)
 
-    def _change(self, task: Task, refusal: Refusal | None) -> Body:
+    def _change(self, task: Task, text: str) -> Body:
         change: Body = {}
         nominated = ""
         if task.status is TaskStatus.PIPELINED:
             nominated = self._cache.snapshot.nodes.names[task.node]
         if nominated != task.pod.status.nominated_node_name:
             change["nominatedNodeName"] = nominated or None
-        if refusal is not None and not _has_reported(task.pod, refusal):
+        if text and not _has_reported(task.pod, text):
             change["conditions"] = [
                 {
                     "type": _CONDITION,
                     "status": "False",
                     "reason": _UNSCHEDULABLE,
-                    "message": _text(refusal),
+                    "message": text,
                     "lastTransitionTime": format_time(self._clock.now()),
                 }
             ]
         return change
 
 
-def _has_reported(pod: Pod, refusal: Refusal) -> bool:
-    if refusal.reason is WaitReason.GATED:
-        return True  # the API server writes this condition itself
+def _has_reported(pod: Pod, text: str) -> bool:
     return any(
-        c.type == _CONDITION and c.status == "False" and c.message == _text(refusal)
+        c.type == _CONDITION and c.status == "False" and c.message == text
         for c in pod.status.conditions
     )
-
-
-def _text(refusal: Refusal) -> str:
-    return bounded(f"{refusal.reason.value}: {refusal.message}")

@@ -42,12 +42,34 @@ def test_gang_that_does_not_fit_is_not_begun() -> None:
         assert never.message == (
             "the gang starts with 3 pods, and the cluster has room for 2 of 3 cpu, 1Gi memory each"
         )
-        pod = await stage.read_pod("a-0")
-        assert pod is not None
-        (said,) = [c for c in pod.status.conditions if c.type == "PodScheduled"]
-        assert said.message.startswith("GangShort: there is room for it")
+        assert await _said_of_pod(stage, "a-0") == f"CannotEverFit: {never.message}"
 
     on_stage(play)
+
+
+def test_pods_of_a_gang_that_may_fit_later_say_why_not_now() -> None:
+    """Also once they have said that they never fit: a node has come."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1, cpu="2")
+        await stage.gang("b", 1, cpu="2")
+        await stage.gang("a", 2, cpu="2")
+        stage.start()
+        await stage.sleep(5)
+        assert (await _said_of_pod(stage, "a-0")).startswith("CannotEverFit: the gang starts with")
+        await stage.node("more", "2")
+        await stage.sleep(5)
+
+        assert (await _said_of_pod(stage, "a-0")).startswith("GangShort: there is room for it")
+
+    on_stage(play)
+
+
+async def _said_of_pod(stage: Stage, name: str) -> str:
+    pod = await stage.read_pod(name)
+    assert pod is not None
+    (said,) = [c for c in pod.status.conditions if c.type == "PodScheduled"]
+    return said.message
 
 
 def test_pod_without_a_group_is_served_alone() -> None:
