@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from swell.api.kinds import CONFIG_MAPS
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.history.keeper import HistoryKeeper, HistorySources
@@ -57,7 +57,7 @@ def test_job_that_is_first_seen_by_its_pod_keeps_its_record() -> None:
         sources = HistorySources(
             jobs=cast("Informer[Any]", Objects(a_job(a_long_life()))),
             pods=cast("Informer[Pod]", Objects(pod)),
-            place_of=lambda _: PodPlace(Key("lab", "fit"), "u-1", "Trainer", 0),
+            place_of=lambda _: PodPlace(Key("lab", "fit"), Uid("u-1"), "Trainer", 0),
             is_ours=lambda _: True,
             wake=lambda _: None,
         )
@@ -71,7 +71,7 @@ def test_job_that_is_first_seen_by_its_pod_keeps_its_record() -> None:
             return bool((await cluster.list(CONFIG_MAPS)).items)
 
         async with asyncio.timeout(WITHIN_S):
-            while not running.done() and not await is_written():
+            while not running.done() and not await is_written():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert not running.done(), running.exception()
         running.cancel()
