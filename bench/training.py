@@ -37,12 +37,8 @@ LIBRARY = ("-m", "tests.e2e.train.torch_program")
 ENDLESS = {"EPOCHS": "1000000", "STEP_S": "0.02"}
 LAUNCH = ("-m", "swell.train.launch", "--framework")
 TORCHRUN = ("-m", "torch.distributed.run", "--nnodes=1:4", "--max-restarts=100")
-# As in examples/train-torchrun.yaml: member 0 is the meeting point.
-C10D = (
-    "case $TRAININGJOB_REPLICA_INDEX in 0) host=1;; *) host=0;; esac; "
-    'export PET_RDZV_CONF="is_host=$host,last_call_timeout=3,keep_alive_interval=1"; '
-    'export PET_LOCAL_ADDR="$TRAININGJOB_SERVICE"; '
-)
+# As in examples/train-torchrun.yaml: all else comes from the operator, member 0 is the host.
+C10D = 'export PET_LOCAL_ADDR="$TRAININGJOB_SERVICE"; '
 KILLS = ("kill one", "kill the leader")
 RESIZES = ("4 to 2", "2 to 4")
 URGENT = "urgent"

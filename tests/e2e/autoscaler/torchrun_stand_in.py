@@ -22,13 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="torchrun")
     for option in ("--nproc_per_node", "--max_restarts", "--monitor_interval"):
         parser.add_argument(option, type=float, required=True)
-    parser.add_argument("--rdzv_conf", required=True)
     parser.add_argument("script", type=Path)
     chosen = parser.parse_args()
     ast.parse(chosen.script.read_text())
     least, most = map(int, os.environ["PET_NNODES"].split(":"))
     host, port = os.environ["PET_RDZV_ENDPOINT"].rsplit(":", 1)
-    conf = dict(pair.split("=") for pair in chosen.rdzv_conf.split(","))
+    conf = dict(pair.split("=") for pair in os.environ["PET_RDZV_CONF"].split(","))
     if os.environ["PET_RDZV_BACKEND"] != "c10d" or not least <= most:
         sys.exit("these variables are not for an elastic job")
     socket.getaddrinfo(os.environ["PET_LOCAL_ADDR"], None)

@@ -146,29 +146,39 @@ def framework_variables(
     return build(peers, role, index) if build else []
 
 
+# torchrun of itself waits 30 s for more agents after every change, takes an agent for dead after
+# three missed signs of life in 15 s, and guesses by its host's names whether it keeps the store.
+_RENDEZVOUS = "last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=5"
+
+
 def _pytorch(peers: Peers, role: str, index: int) -> list[tuple[str, str]]:
     host, port = peers.master
     rank = str(peers.rank(role, index))
     # PET_ variables are the arguments of torchrun. Only an elastic job needs its rendezvous.
     low = sum(bounds[0] for bounds in peers.bounds.values())
     high = sum(bounds[1] for bounds in peers.bounds.values())
-    return [
+    is_elastic = low != high
+    found = [
         ("MASTER_ADDR", host),
         ("MASTER_PORT", str(port)),
         ("WORLD_SIZE", str(peers.world_size)),
         ("RANK", rank),
         ("PET_MASTER_ADDR", host),
         ("PET_MASTER_PORT", str(port)),
-        ("PET_NNODES", str(peers.world_size) if low == high else f"{low}:{high}"),
+        ("PET_NNODES", f"{low}:{high}" if is_elastic else str(peers.world_size)),
         ("PET_NODE_RANK", rank),
         ("PET_RDZV_ID", peers.job),
         ("PET_RDZV_ENDPOINT", f"{host}:{port}"),
-        ("PET_RDZV_BACKEND", "static" if low == high else "c10d"),
+        ("PET_RDZV_BACKEND", "c10d" if is_elastic else "static"),
         # Since PyTorch 2.5 agents share one store; after a change of the membership survivors then
         # use bootstrap data of the old round, nobody sets the master's address, and newcomers wait
         # for it until every agent gives up.
         ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
     ]
+    if is_elastic:
+        is_host = int(peers.rank(role, index) == 0)
+        found.append(("PET_RDZV_CONF", f"is_host={is_host},{_RENDEZVOUS}"))
+    return found
 
 
 def _tensorflow(peers: Peers, role: str, index: int) -> list[tuple[str, str]]:

@@ -381,6 +381,22 @@ def test_pytorch_elastic_bounds() -> None:
     assert env["MASTER_PORT"] == "29500"
 
 
+def test_torchrun_keeps_its_store_in_pod_0_and_waits_for_seconds() -> None:
+    """Only where it is elastic: a static group meets once."""
+    role = a_role(replicas=2, minReplicas=1, maxReplicas=4, edlPolicy="Auto")
+    scene = born({"trainer": role}, frameworkType="pytorch")
+    first, second = (env_of(scene, f"fit-trainer-{i}")["PET_RDZV_CONF"] for i in range(2))
+    rules = dict(rule.split("=") for rule in first.split(","))
+
+    assert rules.pop("is_host") == "1"
+    assert second == first.replace("is_host=1", "is_host=0")
+    assert float(rules["last_call_timeout"]) <= 5
+    lost_s = float(rules["keep_alive_interval"]) * float(rules["keep_alive_max_attempt"])
+    assert lost_s <= 5
+    fixed = born({"trainer": a_role(replicas=2)}, frameworkType="pytorch")
+    assert "PET_RDZV_CONF" not in env_of(fixed, "fit-trainer-0")
+
+
 def test_torchrun_does_not_share_its_store() -> None:
     """A shared store makes every agent crash after a resize; a user's own value comes last."""
     own = {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "0"}
