@@ -8,12 +8,13 @@ From the lowest layer to the highest; the contracts in pyproject.toml keep impor
 - `cel`: the expression language of Kubernetes.
 - `cluster`: two implementations of the cluster port: a Kubernetes client, an embedded API server.
 - `history`: what became of jobs, kept beyond the jobs themselves.
-- `page`: jobs, queues, nodes and the history in a browser.
 - `train`: the library for training processes, which survives resizes of its job.
 - `node`: the node agent, which runs pods as processes.
 - `scheduler`: gang scheduling with queues.
 - `operator`: the controllers of AITrainingJobs and TrainingJobs.
 - `autoscaler`: sizes of elastic roles.
+- `outlook`: why a job waits, and what would happen to one, worked out on a copy of the cluster.
+- `page`: jobs, queues, nodes and the history in a browser.
 - `replay`: runs traces of jobs in virtual time, to compare policies.
 - `sim`: runs all of it in virtual time, with faults.
 - `up`: runs all of it in one process.

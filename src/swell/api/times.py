@@ -41,3 +41,12 @@ def has_passed(since: float, limit_s: float, now: float) -> bool:
     wait for it again could take any time.
     """
     return now >= since + limit_s or now < since - SKEW_S
+
+
+def duration(seconds: float) -> str:
+    """Returns a time span in its largest unit of which there are two: 90s says more than 1m."""
+    whole = max(int(seconds), 0)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if whole >= 2 * size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"

@@ -20,7 +20,6 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `manifests`: reads manifests; `validate`, `render` and `crds`.
 - `manifest_checks`: checks pod templates and built-in kinds as an API server does.
 - `output`: tables, JSON and YAML on stdout.
-- `starts`: estimates of when a job starts, as people read them.
 - `positions`: the positions of waiting jobs in their queues.
 - `about`: `version` and `completion`.
 - `completing`: what a command line could go on with.

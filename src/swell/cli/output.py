@@ -145,12 +145,3 @@ def _cell(value: object) -> str:
     text = "true" if value is True else "false" if value is False else str(value)
     # A cell with several lines would break the table's own.
     return text.replace("\n", " ")
-
-
-def duration(seconds: float) -> str:
-    """Returns a time span in its largest unit of which there are two: 90s says more than 1m."""
-    whole = max(int(seconds), 0)
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if whole >= 2 * size:
-            return f"{whole // size}{unit}"
-    return f"{whole}s"

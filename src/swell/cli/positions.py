@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swell.api.meta import Uid
-from swell.cli.explain.report import read_objects
 from swell.cluster.kube.oneshot import OneShot
+from swell.outlook.reading import read_input
 from swell.scheduler.explain.positions import QueuePosition, queue_positions
 from swell.scheduler.model.native_groups import native_job_name
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
@@ -39,7 +39,7 @@ class JobPositions:
 
 def read_positions(client: OneShot) -> JobPositions:
     """Read the cluster and return the positions of everything that waits."""
-    found = read_objects(client)
+    found = read_input(client)
     if not found.is_whole:
         return JobPositions({}, {})
     objects = found.objects

@@ -186,10 +186,11 @@ class JobHandle:
 
     def explain(self) -> str:
         """Return why the job waits, and what would help, as `swell explain` prints it."""
-        from swell.cli.explain.report import read_input, report_on
         from swell.cli.explain.target import parse_target_name, read_target
         from swell.cli.explain.text import render
         from swell.cli.plan.input import read_config
+        from swell.outlook.explaining import report_on
+        from swell.outlook.reading import read_input
 
         with as_swell_errors(), self._cluster.opened() as connection:
             name = parse_target_name([f"{self._found.resource.plural}/{self.name}"])

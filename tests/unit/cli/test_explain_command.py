@@ -13,10 +13,12 @@ from swell.api.codec import convert
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
-from swell.cli.explain.report import ExplainInput, ExplainReport, report_on
-from swell.cli.explain.target import ExplainTarget, TargetName, target_in
+from swell.cli.explain.target import TargetName, target_in
 from swell.cli.explain.text import render
 from swell.cli.main import run
+from swell.outlook.explaining import ExplainReport, report_on
+from swell.outlook.reading import ExplainInput
+from swell.outlook.target import ExplainTarget
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.plan import SchedulerObjects
 

@@ -13,12 +13,12 @@ from swell.api.codec import convert, decode, encode
 from swell.api.meta import Key
 from swell.api.times import format_time
 from swell.api.trainingjob import TrainingJob
-from swell.cli.explain.report import ExplainReport
-from swell.cli.explain.target import ExplainTarget
 from swell.cli.explain.text import render
 from swell.cli.main import run
 from swell.cli.objects.top import start_rows
-from swell.cli.starts import sentence
+from swell.outlook.explaining import ExplainReport
+from swell.outlook.starts import sentence
+from swell.outlook.target import ExplainTarget
 from swell.scheduler.explain.positions import QueuePosition
 from tests.unit.cli.test_plan_job import JOB, NODES, OTHER, POD
 

@@ -11,8 +11,10 @@ from swell.api.meta import Key
 from swell.api.native_groups import NativeGroup
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup, Queue
-from swell.cli.explain.report import ExplainInput, report_on
-from swell.cli.explain.target import ExplainTarget, TargetName, target_in
+from swell.cli.explain.target import TargetName, target_in
+from swell.outlook.explaining import report_on
+from swell.outlook.reading import ExplainInput
+from swell.outlook.target import ExplainTarget
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import GROUP_ANNOTATION, TaskStatus

@@ -53,11 +53,12 @@ def explain(
     cluster: ClusterOptions,
 ) -> None:
     """Tell why a job waits: what it asks, who holds the room, what would free it."""
-    from swell.cli.explain.report import ExplainInput, read_input, report_on
     from swell.cli.explain.target import parse_target_name, read_target, target_in
     from swell.cli.explain.text import render
     from swell.cli.output import print_object
     from swell.cli.plan.input import read_config, read_objects
+    from swell.outlook.explaining import report_on
+    from swell.outlook.reading import ExplainInput, read_input
 
     name = parse_target_name(arguments)
     settings = read_config(config)

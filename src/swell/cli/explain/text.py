@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from swell.api.times import parse_time
-from swell.cli.explain.report import ExplainReport
-from swell.cli.explain.target import RoleSize
 from swell.cli.output import aligned
-from swell.cli.starts import sentence
+from swell.outlook.explaining import ExplainReport
+from swell.outlook.starts import sentence
+from swell.outlook.target import RoleSize
 from swell.scheduler.explain.explanation import (
     DomainFacts,
     Explanation,

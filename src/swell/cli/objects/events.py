@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from swell.api.kinds import EVENTS
 from swell.api.meta import Body
-from swell.api.times import parse_time
-from swell.cli.output import aligned, duration, indented
+from swell.api.times import duration, parse_time
+from swell.cli.output import aligned, indented
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.cluster import Selection

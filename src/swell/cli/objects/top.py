@@ -32,9 +32,9 @@ from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, to_json
-from swell.cli.starts import START_HEADING, UNKNOWN_START, cells, estimate_of, is_waiting
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
+from swell.outlook.starts import START_HEADING, UNKNOWN_START, cells, estimate_of, is_waiting
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
 

@@ -2,9 +2,7 @@
 
 - `command`: the options of `plan schedule` and `plan autoscale`.
 - `input`: reads objects and configuration from files.
-- `job`: the commands `plan job` and `plan drain`, which ask what if.
+- `job`: the commands `plan job` and `plan drain`, which ask what if (`swell.outlook`).
 - `waiting`: the command `plan queue`, when waiting jobs would start.
-- `variants`: copies of a cluster and of a job with something changed.
-- `whatif`: the controllers' decisions on such a copy.
 - `tables`: shows a plan to people.
 """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.autoscaler.policies import DEFAULT
-from swell.cli.command_line import CommandError
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.plan.tables import PlanFormat
 
@@ -60,14 +62,15 @@ def job(
     from swell.cli.controllers.autoscaler_options import known_policy
     from swell.cli.output import aligned, to_json
     from swell.cli.plan.input import read_config
-    from swell.cli.plan.variants import Variant, variants_of
-    from swell.cli.plan.whatif import OutlookRules, what_if
+    from swell.outlook.variants import Variant, variants_of
+    from swell.outlook.whatif import OutlookRules, what_if
 
     rules = OutlookRules(read_config(config), known_policy(policy), Parameters(now=time.time()))
     planned = _read_job(manifest)
     objects = read_world(files, cluster)
     asked = Variant(priority, queue, replicas, node_pool, without, drain)
-    found = [what_if(objects, planned, one, rules) for one in variants_of(asked)]
+    with _asking():
+        found = [what_if(objects, planned, one, rules) for one in variants_of(asked)]
     if output is PlanFormat.JSON:
         sys.stdout.write(to_json([one.body() for one in found]))
         return
@@ -87,12 +90,14 @@ def drain(
     """Tell where the pods of a node would go if it were drained."""
     from swell.cli.output import aligned, to_json
     from swell.cli.plan.input import read_config
-    from swell.cli.plan.variants import ENDED, drained, group_of
+    from swell.outlook.variants import ENDED, drained, group_of
     from swell.scheduler.plan import plan_schedule
 
     objects = read_world(files, cluster)
     settings = read_config(config)
-    plan = plan_schedule(drained(objects, node), settings)
+    with _asking():
+        changed = drained(objects, node)
+    plan = plan_schedule(changed, settings)
     places = {task.key: there for task, there in {**plan.pipelined, **plan.binds}.items()}
     lines = []
     for pod in sorted(objects.pods, key=lambda one: one.metadata.key):
@@ -110,6 +115,18 @@ def drain(
     sys.stdout.write(aligned([("POD", "GOES TO", "WHY"), *rows]) + "\n")
 
 
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Turns a question that has no answer into the error of the command."""
+    from swell.outlook.variants import OutlookError
+
+    try:
+        yield
+    except OutlookError as error:
+        code = USAGE if error.is_usage else 1
+        raise CommandError(str(error), error.hint, exit_code=code) from error
+
+
 def _read_job(manifest: str) -> AITrainingJob:
     from swell.cli.plan.input import read_objects
 
@@ -121,17 +138,14 @@ def _read_job(manifest: str) -> AITrainingJob:
 
 def read_world(files: list[str] | None, cluster: ClusterOptions) -> SchedulerObjects:
     """Returns all that decisions depend on, from files or from the cluster. Nothing is written."""
-    from swell.api.meta import Key
     from swell.cli.connection import connected
-    from swell.cli.explain.report import read_input
-    from swell.cli.explain.target import ExplainTarget
     from swell.cli.plan.input import read_objects
+    from swell.outlook.reading import read_input
 
     if files:
         return read_objects(files)
-    nothing = Key("", "")
     with connected(cluster) as connection:
-        found = read_input(connection.client, ExplainTarget("", nothing, nothing))
+        found = read_input(connection.client)
     if not found.is_whole:
         raise CommandError("; ".join(found.notes), "ask somebody who may, or give a dump by -f")
     for note in found.notes:

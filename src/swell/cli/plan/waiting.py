@@ -26,8 +26,8 @@ def queue(
     """Tell when the waiting jobs of a queue would start, with a spread, and what that hangs on."""
     from swell.api.codec import to_body
     from swell.cli.output import aligned, to_json
-    from swell.cli.plan.whatif import estimated_starts
-    from swell.cli.starts import START_HEADING, cells
+    from swell.outlook.starts import START_HEADING, cells
+    from swell.outlook.whatif import estimated_starts
 
     world = read_world(files, cluster)
     now = time.time()

@@ -1,44 +1,18 @@
-"""The report of `swell explain`: reads a cluster and runs the scheduler's explanation over it."""
+"""The report of `swell explain`: the scheduler's explanation over objects that were read. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import msgspec
 
-from swell.api.kinds import (
-    AI_TRAINING_JOBS,
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
-    HYPER_NODES,
-    NAMESPACES,
-    NATIVE_GROUPS,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    STORAGE_CLASSES,
-    VOLUME_ATTACHMENTS,
-)
 from swell.api.meta import Body, Key
 from swell.api.native_groups import GROUP_SCHEDULED
 from swell.api.pod import Pod
-from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, PodGroupCondition
-from swell.cli.explain.target import ExplainTarget
-from swell.cluster.kube import calls
-from swell.cluster.kube.oneshot import OneShot
-from swell.runtime.cluster import Malformed
-from swell.runtime.errors import ForbiddenError, NotFoundError
-from swell.runtime.salvage import salvage
+from swell.outlook.reading import ExplainInput
+from swell.outlook.target import ExplainTarget
 from swell.scheduler.config import Config
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding
@@ -49,7 +23,6 @@ from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import with_virtual_groups
 from swell.scheduler.plan import SchedulerObjects
 
-T = TypeVar("T", bound=ApiObject)
 # Names that our scheduler also serves when it is told to; a pod that asks for one may be ours.
 _ALSO_SERVED = frozenset({"volcano"})
 
@@ -87,19 +60,6 @@ class ExplainReport:
             "schedulerSaid": reported,
             "notes": list(self.notes),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainInput:
-    """The objects a report is made from.
-
-    No session can be run over them unless `is_whole`: it would find room that is taken.
-    """
-
-    objects: SchedulerObjects
-    notes: tuple[str, ...] = ()
-    is_whole: bool = True
-    is_live: bool = True  # of a cluster, not of files
 
 
 def report_on(
@@ -142,73 +102,6 @@ def report_on(
         tuple(filter(None, map(_problem, pods))),
         found.is_live,
     )
-
-
-def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
-    """Read the input of a report on a target; none is needed for one that has ended."""
-    if target.is_final:
-        return ExplainInput(SchedulerObjects(are_whole=True))
-    found = read_objects(client)
-    # A user who may not list the whole cluster can often still read the group of the own job.
-    if not found.is_whole and not found.objects.groups:
-        with suppress(NotFoundError, ForbiddenError):
-            found.objects.groups.append(client.send(calls.get(POD_GROUPS, target.group)))
-    return found
-
-
-def read_objects(client: OneShot) -> ExplainInput:
-    """List everything a session depends on. What cannot be listed is left out, with a note."""
-    objects = SchedulerObjects(are_whole=True)
-    notes: list[str] = []
-    hidden: list[str] = []
-
-    def fill(place: list[T], resource: Resource[T], *, needed: bool = False) -> None:
-        try:
-            page = client.send(calls.list_page(resource))
-            place.extend(page.items)
-            place.extend(_placeholder(found, resource, objects, notes) for found in page.malformed)
-        except NotFoundError:
-            if needed:
-                notes.append(f"the cluster has no {resource.plural}")
-        except ForbiddenError:
-            if needed:
-                hidden.append(resource.plural)
-
-    fill(objects.nodes, NODES, needed=True)
-    fill(objects.pods, PODS, needed=True)
-    fill(objects.groups, POD_GROUPS, needed=True)
-    fill(objects.native_groups, NATIVE_GROUPS)
-    fill(objects.queues, QUEUES, needed=True)
-    # The rest refines the answer: without it priorities, budgets or claims count as absent.
-    fill(objects.priority_classes, PRIORITY_CLASSES)
-    fill(objects.budgets, POD_DISRUPTION_BUDGETS)
-    fill(objects.namespaces, NAMESPACES)
-    fill(objects.training_jobs, AI_TRAINING_JOBS)
-    fill(objects.claims, PERSISTENT_VOLUME_CLAIMS)
-    fill(objects.volumes, PERSISTENT_VOLUMES)
-    fill(objects.storage_classes, STORAGE_CLASSES)
-    fill(objects.csi_nodes, CSI_NODES)
-    fill(objects.csi_drivers, CSI_DRIVERS)
-    fill(objects.storage_capacities, CSI_STORAGE_CAPACITIES)
-    fill(objects.volume_attachments, VOLUME_ATTACHMENTS)
-    fill(objects.hyper_nodes, HYPER_NODES)
-    if hidden:
-        known = "only what the scheduler wrote is known"
-        notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {known}")
-    return ExplainInput(objects, tuple(notes), is_whole=not hidden)
-
-
-def _placeholder(
-    found: Malformed, resource: Resource[T], objects: SchedulerObjects, notes: list[str]
-) -> T:
-    """Return what can be read of an object, as the scheduler counts it, and note the rest."""
-    seen = salvage(found, resource.struct, None)
-    why = f"{resource.kind} {found.key}: {found.error}"
-    notes.append(f"cannot be read: {why}")
-    # The room that an object takes does not depend on its status.
-    if not all(path.partition(".")[0] == "status" for path in seen.unknown):
-        objects.unreadable[resource.kind, found.key] = why
-    return seen.object
 
 
 def _is_of(pod: Pod, target: ExplainTarget) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, StartEstimate
-from swell.api.times import parse_time
+from swell.api.times import duration, parse_time
 from swell.api.trainingjob import TrainingJob
-from swell.cli.output import duration
 
 START_HEADING = ("JOB", "STARTS AFTER", "HALF BY", "MOST BY", "DEPENDS ON")
 UNKNOWN_START = ("unknown", "unknown", "unknown", "-")

@@ -29,12 +29,11 @@ from swell.autoscaler.plan import (
 )
 from swell.autoscaler.policies.interface import Parameters
 from swell.autoscaler.views import JobId
-from swell.cli.command_line import CommandError
-from swell.cli.plan.variants import Variant, changed_cluster, changed_job
-from swell.cli.starts import sentence
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.labels import FINALIZER
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.outlook.starts import sentence
+from swell.outlook.variants import OutlookError, Variant, changed_cluster, changed_job
 from swell.runtime.plan import CreateObject, Plan, Together
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import SchedulingPlan
@@ -110,7 +109,7 @@ def what_if(
     job = _begun(changed_job(job, variant))
     key = job.metadata.key
     if any(one.metadata.key == key for one in world.training_jobs):
-        raise CommandError(f"there is a job {key} already", f"leave it out: --without {key}")
+        raise OutlookError(f"there is a job {key} already", f"leave it out: --without {key}")
     group, pods = _children(job, world)
     world = replace(
         world,
@@ -173,7 +172,7 @@ def _children(job: AITrainingJob, world: SchedulerObjects) -> tuple[PodGroup, li
         pods += new
         snapshot = replace(snapshot, pods=tuple(pods), group=group)
     if group is None or not pods:
-        raise CommandError(f"job {job.metadata.key} would create no pods", "check: swell validate")
+        raise OutlookError(f"job {job.metadata.key} would create no pods", "check: swell validate")
     # The scheduler lets a group in before it places it: that is no refusal of the job.
     status = msgspec.structs.replace(group.status, phase=PodGroupPhase.INQUEUE)
     return msgspec.structs.replace(group, status=status), pods

@@ -12,7 +12,6 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
 from swell.api.meta import Key
 from swell.api.pod import Pod, PodPhase
-from swell.cli.command_line import USAGE, CommandError
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.plan import SchedulerObjects
 
@@ -21,6 +20,15 @@ _GPU = "nvidia.com/gpu"
 ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 # Nodes of a pool that nothing in the cluster is like: enough of all else.
 _ROOMY = {"cpu": "128", "memory": "1Ti", "pods": "110"}
+
+
+class OutlookError(ValueError):
+    """A question that has no answer; the text says why, and the hint what to do about it."""
+
+    def __init__(self, message: str, hint: str = "", *, is_usage: bool = False) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.is_usage = is_usage  # the question itself was put wrongly
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ def variants_of(asked: Variant) -> list[Variant]:
 
 
 def changed_job(job: AITrainingJob, variant: Variant) -> AITrainingJob:
-    """Returns the job with another priority, queue or size. CommandError for an impossible size."""
+    """Returns the job with another priority, queue or size. OutlookError for an impossible size."""
     spec = job.spec
     if variant.priority:
         spec = msgspec.structs.replace(spec, priority=variant.priority)
@@ -68,7 +76,7 @@ def changed_job(job: AITrainingJob, variant: Variant) -> AITrainingJob:
         spec = msgspec.structs.replace(spec, queue=variant.queue)
     if variant.replicas is not None:
         if len(spec.replica_specs) != 1:
-            raise CommandError("--replicas needs a job with one role", exit_code=USAGE)
+            raise OutlookError("--replicas needs a job with one role", is_usage=True)
         ((name, role),) = spec.replica_specs.items()
         size = variant.replicas
         role = msgspec.structs.replace(
@@ -96,7 +104,7 @@ def changed_cluster(objects: SchedulerObjects, variant: Variant) -> SchedulerObj
 def drained(objects: SchedulerObjects, name: str) -> SchedulerObjects:
     """Returns the cluster with a node cordoned and its pods without a node, as made anew."""
     if not any(node.metadata.name == name for node in objects.nodes):
-        raise CommandError(f"there is no node {name}")
+        raise OutlookError(f"there is no node {name}")
     nodes = [_cordoned(node) if node.metadata.name == name else node for node in objects.nodes]
     pods = [_unbound(pod) if pod.spec.node_name == name else pod for pod in objects.pods]
     return replace(objects, nodes=nodes, pods=pods)
@@ -112,7 +120,7 @@ def _without(objects: SchedulerObjects, key: Key) -> SchedulerObjects:
     jobs = [job for job in objects.training_jobs if job.metadata.key != key]
     groups = [group for group in objects.groups if group.metadata.key != key]
     if len(jobs) == len(objects.training_jobs) and len(groups) == len(objects.groups):
-        raise CommandError(f"there is no job {key}")
+        raise OutlookError(f"there is no job {key}")
     pods = [pod for pod in objects.pods if group_of(pod) != key]
     return replace(objects, training_jobs=jobs, groups=groups, pods=pods)
 
@@ -141,7 +149,7 @@ def _pool(text: str, nodes: Sequence[Node]) -> Iterator[Node]:
     """Yields new nodes, like the first one with GPUs where there is any."""
     found = _POOL.fullmatch(text)
     if found is None:
-        raise CommandError(f"--node-pool: {text!r} is not like +4x8gpu", exit_code=USAGE)
+        raise OutlookError(f"--node-pool: {text!r} is not like +4x8gpu", is_usage=True)
     like = next((node for node in nodes if _GPU in node.status.allocatable), None)
     allocatable = dict(like.status.allocatable) if like is not None else dict(_ROOMY)
     allocatable[_GPU] = found[2]
