@@ -260,3 +260,192 @@ def test_answers_are_guarded_and_give_no_credentials_away(
     play(people, story)
     assert token not in caplog.text
     assert CODE not in caplog.text
+
+
+async def post(client: aiohttp.ClientSession, path: str, body: object) -> tuple[int, Any]:
+    async with client.post(path, json=body, headers=OWN) as answer:
+        return answer.status, await answer.json()
+
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "east"}},
+    "status": {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+HUGE = """
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: %s, namespace: red}
+spec:
+  replicaSpecs:
+    trainer:
+      replicas: %d
+      template:
+        spec:
+          containers:
+          - {name: aitj-trainer, image: local, resources: {requests: {cpu: "%s"}}}
+"""
+
+
+@pytest.fixture
+def node(people: People) -> None:
+    """A node with room, and the queue that a scheduler makes when it starts."""
+    # The second time without the taint that a new node has until it is ready.
+    for body in (NODE, {**NODE, "spec": {"taints": []}}):
+        assert people.swell("apply", "-f", people.swell.file(yaml.safe_dump(body))).code == 0
+    people.swell("queue", "create", "default")
+
+
+@pytest.mark.usefixtures("node")
+def test_a_pasted_job_is_told_when_it_would_start(people: People) -> None:
+    """As `swell plan job` says it, with changes; a bad manifest is refused in words."""
+
+    async def story(client: aiohttp.ClientSession, address: str) -> None:
+        ask = f"{address}api/what-if"
+        assert (await post(client, ask, {"manifest": HUGE % ("new", 1, "1")}))[0] == 401
+        assert await login(client, address, CODE) == 200
+        status, found = await post(client, ask, {"manifest": HUGE % ("new", 2, "1")})
+        assert (status, found["answers"][0]["starts"]) == (200, "now"), found
+        assert found["answers"][0]["nodes"] == {"n1": 2}
+        asked = {"manifest": HUGE % ("new", 2, "1"), "drain": "n1", "replicas": 40}
+        status, found = await post(client, ask, asked)
+        starts = {one["variant"]: one["starts"] for one in found["answers"]}
+        assert starts == {
+            "as it is": "now",
+            "--replicas 40": "never",
+            "--drain n1": "never",
+            "--replicas 40 --drain n1": "never",
+        }
+        for body, text in (
+            ({"manifest": HUGE % ("new", 9999, "1")}, "2,000 at most"),
+            ({"manifest": HUGE % ("fit", 1, "1")}, "there is a job red/fit already"),
+            ({"manifest": HUGE % ("new", 1, "lots")}, "lots"),
+            ({"manifest": "kind: Pod"}, "paste one AITrainingJob"),
+            ({"manifest": "{"}, "line 2"),
+            ({"manifest": HUGE % ("new", 1, "1"), "replicas": "x"}, "whole number"),
+            ({"manifest": HUGE % ("new", 1, "1"), "drain": "nowhere"}, "no node nowhere"),
+            ({"manifest": HUGE % ("new", 1, "1"), "nodePool": "many"}, "+4x8gpu"),
+        ):
+            status, found = await post(client, ask, body)
+            assert (status, text in found["error"]) == (422, True), found
+        assert (await post(client, ask, {"job": "red/none"}))[0] == 404
+
+    play(people, story)
+
+
+@pytest.mark.usefixtures("node")
+def test_a_job_that_is_there_is_picked_and_explained(people: People) -> None:
+    """Without it being counted twice. Whoever may not see the cluster gets neither a guess."""
+
+    async def story(client: aiohttp.ClientSession, address: str) -> None:
+        assert await login(client, address, CODE) == 200
+        status, found = await post(client, f"{address}api/what-if", {"job": "red/fit"})
+        assert (status, found["answers"][0]["starts"]) == (200, "now"), found
+        status, why = await get(client, f"{address}api/jobs/aitrainingjobs/red/fit/explain")
+        assert status == 200
+        assert isinstance(why, dict)
+        assert why["summary"].startswith("red/fit")
+        assert await login(client, address, people.tokens["viewer"], "red") == 200
+        status, found = await post(client, f"{address}api/what-if", {"job": "red/fit"})
+        assert (status, "may not list nodes" in found["error"]) == (403, True)
+        status, why = await get(client, f"{address}api/jobs/aitrainingjobs/red/fit/explain")
+        assert status == 200
+        assert isinstance(why, dict)
+        assert any("may not list nodes" in note for note in why["notes"])
+
+    play(people, story)
+
+
+def test_queues_are_opened_and_closed_by_those_who_may(people: People) -> None:
+    """A queue below a closed one stays closed, and the answer says so."""
+    for name, parent in (("upper", ""), ("lower", "upper")):
+        more = ("--parent", parent) if parent else ()
+        people.swell("queue", "create", name, *more)
+
+    async def story(client: aiohttp.ClientSession, address: str) -> None:
+        assert await login(client, address, CODE) == 200
+        path = f"{address}api/queues"
+        assert (await post(client, f"{path}/none/close", {}))[0] == 404
+        assert (await post(client, f"{path}/upper/burn", {}))[0] == 422
+        assert (await post(client, f"{path}/upper/close", {}))[0] == 200
+        await until(client, address, ("queues", "upper"), lambda row: row["state"] == "Closing")
+        status, found = await post(client, f"{path}/lower/open", {})
+        assert (status, "upper above it is closed" in found["error"]) == (422, True)
+        assert (await post(client, f"{path}/upper/open", {}))[0] == 200
+        assert await login(client, address, people.tokens["editor"], "red") == 200
+        assert (await post(client, f"{path}/upper/close", {}))[0] in {403, 404}
+
+    play(people, story)
+
+
+async def until(
+    client: aiohttp.ClientSession,
+    address: str,
+    named: tuple[str, str],
+    holds: Callable[[Any], bool],
+) -> Any:
+    """The row of an object, once something holds for it; the stream says when it has changed."""
+    async with client.get(f"{address}api/stream") as stream:
+        first = await _event(stream)
+        rows = [row for row in first[named[0]] if row["name"] == named[1]]
+        while not rows or not holds(rows[-1]):
+            rows += [
+                one["row"] for one in await _event(stream) if (one["kind"], one["name"]) == named
+            ]
+        return rows[-1]
+
+
+@pytest.mark.usefixtures("node")
+def test_nodes_show_what_their_pods_take(people: People) -> None:
+    """Once all pods are known; a pod that ends gives its room back."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "red"},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [
+                {"name": "c", "image": "local", "resources": {"requests": {"cpu": "1500m"}}}
+            ],
+        },
+    }
+    assert people.swell("apply", "-f", people.swell.file(yaml.safe_dump(pod))).code == 0
+
+    async def story(client: aiohttp.ClientSession, address: str) -> None:
+        assert await login(client, address, CODE) == 200
+
+        async def taken(cpu_milli: int) -> Any:
+            return await until(
+                client,
+                address,
+                ("nodes", "n1"),
+                lambda row: row["used"] is not None and row["used"]["cpuMilli"] == cpu_milli,
+            )
+
+        row = await taken(1500)
+        assert row["has"]["cpuMilli"] == 4000
+        assert row["labels"] == {"topology.kubernetes.io/zone": "east"}
+        await asyncio.to_thread(people.swell, "delete", "pod", "p", "-n", "red", "--force")
+        await taken(0)
+
+    play(people, story)
+
+
+def test_logins_with_one_token_share_what_they_follow(people: People) -> None:
+    """Each ends by itself; the last one ends what was followed."""
+
+    async def story(client: aiohttp.ClientSession, address: str) -> None:
+        assert await login(client, address, CODE) == 200
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as other:
+            assert await login(other, address, CODE) == 200
+            assert await jobs(other, address)
+            async with other.post(f"{address}api/logout", headers=OWN) as answer:
+                assert answer.status == 200
+            assert (await get(other, f"{address}api/me"))[0] == 401
+        assert await jobs(client, address)
+
+    play(people, story)

@@ -93,7 +93,7 @@ def changed_cluster(objects: SchedulerObjects, variant: Variant) -> SchedulerObj
     """Returns a copy of the cluster with what the variant changes in it."""
     changed = replace(objects)
     if variant.without:
-        changed = _without(changed, _key(variant.without))
+        changed = without_job(changed, _key(variant.without))
     if variant.drain:
         changed = drained(changed, variant.drain)
     if variant.node_pool:
@@ -116,7 +116,8 @@ def group_of(pod: Pod) -> Key | None:
     return Key(pod.metadata.namespace, name) if name else None
 
 
-def _without(objects: SchedulerObjects, key: Key) -> SchedulerObjects:
+def without_job(objects: SchedulerObjects, key: Key) -> SchedulerObjects:
+    """Returns the cluster without a job, its group and its pods. OutlookError if it has none."""
     jobs = [job for job in objects.training_jobs if job.metadata.key != key]
     groups = [group for group in objects.groups if group.metadata.key != key]
     if len(jobs) == len(objects.training_jobs) and len(groups) == len(objects.groups):

@@ -13,7 +13,12 @@ from enum import StrEnum
 
 import msgspec
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, StartEstimate
+from swell.api.aitrainingjob import (
+    STOPPED_ANNOTATION,
+    AITrainingJob,
+    AITrainingJobPhase,
+    StartEstimate,
+)
 from swell.api.codec import convert, to_body
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Uid
@@ -144,15 +149,24 @@ def what_if(
 
 
 def _begun(job: AITrainingJob) -> AITrainingJob:
-    """Returns the job as the API server would store it, before the operator has seen it."""
+    """Returns the job as the API server would store it, before the operator has seen it.
+
+    It is neither suspended nor stopped: the question is what would happen if it were let go.
+    """
     meta = msgspec.structs.replace(
         job.metadata,
         namespace=job.metadata.namespace or "default",
         uid=_UID,
         resource_version="1",
         finalizers=(FINALIZER,),
+        annotations={
+            name: value
+            for name, value in job.metadata.annotations.items()
+            if name != STOPPED_ANNOTATION
+        },
     )
-    return msgspec.structs.replace(job, metadata=meta, status=type(job.status)())
+    spec = msgspec.structs.replace(job.spec, suspend=False)
+    return msgspec.structs.replace(job, metadata=meta, spec=spec, status=type(job.status)())
 
 
 def _children(job: AITrainingJob, world: SchedulerObjects) -> tuple[PodGroup, list[Pod]]:

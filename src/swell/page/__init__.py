@@ -4,10 +4,12 @@ The page's process has no rights of its own. A session holds the credentials tha
 login, and everything is read and written with those (docs/adr/0129). In reading order:
 
 - `rows`: what the page shows of an object, as JSON. Pure.
-- `actions`: what users may do to jobs, as patches. Pure.
+- `actions`: what users may do to jobs and queues, as patches. Pure.
+- `packing`: how much of each node its pods take. Pure.
 - `feed`: follows the objects that one user may see, and hands changes to open pages.
 - `sessions`: who is logged in, with which credentials, and until when.
 - `details`: one job with its timeline, pods and events; the history.
+- `questions`: why a job waits, and what would happen to another.
 - `security`: the headers of every answer, and which requests are refused.
 - `server`: the routes, and the server.
 

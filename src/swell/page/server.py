@@ -17,13 +17,16 @@ from urllib.parse import quote, urlencode
 import msgspec
 from aiohttp import web
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import encode
-from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, QUEUES, TRAINING_JOBS
 from swell.api.meta import Key
+from swell.api.trainingjob import TrainingJob
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
-from swell.page.actions import ActionError, job_patch
+from swell.page.actions import ActionError, job_patch, queue_patches
 from swell.page.details import history, job_details, recorded
+from swell.page.questions import PageQuestions, QuestionError, asked_variant, pasted_job
 from swell.page.security import add_headers, guard
 from swell.page.sessions import LoginError, PageSession, SessionStore
 from swell.runtime.clock import Clock
@@ -45,6 +48,7 @@ KEEP_ALIVE_S = 15.0
 READY_S = 30.0
 LOG_S = 3600.0
 LOG_LINES = "500"
+STATIC_FILES = ("page.css", "lists.js", "job.js", "whatif.js", "page.js")
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 _JOBS = {"aitrainingjobs": AI_TRAINING_JOBS, "trainingjobs": TRAINING_JOBS}
 # Names by which a browser on this machine reaches a server that listens there alone.
@@ -60,12 +64,13 @@ class PageServer:
         self._sessions = sessions
         self._clock = clock
         self._hosts = hosts
+        self._questions = PageQuestions()
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[guard(self._hosts)])
         route = app.router
         route.add_get("/", self._file("index.html"))
-        for name in ("page.css", "page.js"):
+        for name in STATIC_FILES:
             route.add_get(f"/{name}", self._file(name))
         route.add_get("/favicon.ico", self._no_icon)
         route.add_post("/api/login", self._login)
@@ -76,6 +81,11 @@ class PageServer:
         route.add_get("/api/history", self._for_session(self._history))
         route.add_get("/api/jobs/{kind}/{namespace}/{name}", self._for_session(self._job))
         route.add_post("/api/jobs/{kind}/{namespace}/{name}/{action}", self._for_session(self._act))
+        route.add_get(
+            "/api/jobs/{kind}/{namespace}/{name}/explain", self._for_session(self._explain)
+        )
+        route.add_post("/api/queues/{name}/{action}", self._for_session(self._act_on_queue))
+        route.add_post("/api/what-if", self._for_session(self._what_if))
         route.add_get("/api/logs/{namespace}/{pod}/{container}", self._for_session(self._log))
         return app
 
@@ -157,10 +167,9 @@ class PageServer:
         await response.prepare(request)
         stream = session.feed.open_stream()
         try:
-            await response.write(_event("state", session.feed.rows()))
             while self._sessions.get(request.cookies.get(COOKIE, "")) is session:
-                changes = await session.feed.next_changes(stream, KEEP_ALIVE_S)
-                await response.write(_event("changes", changes) if changes else b":\n\n")
+                events = await session.feed.next_events(stream, KEEP_ALIVE_S)
+                await response.write(events or b":\n\n")
         except ConnectionResetError:
             pass  # the page was closed
         finally:
@@ -204,14 +213,50 @@ class PageServer:
                 pass  # the page was closed
         return response
 
+    async def _explain(self, request: web.Request, session: PageSession) -> web.StreamResponse:
+        job = await self._job_of(request, session)
+        return _answer(await self._questions.explained(session.cluster, job, self._clock.now()))
+
+    async def _what_if(self, request: web.Request, session: PageSession) -> web.StreamResponse:
+        """Nothing is written: the answer is worked out on a copy of what the user may read."""
+        body = await _body(request)
+        await self._wait_ready(session)
+        picked = str(body.get("job") or "")
+        try:
+            if picked:
+                namespace, _, name = picked.partition("/")
+                job = session.feed.get(AI_TRAINING_JOBS.plural, Key(namespace, name))
+                if job is None:
+                    raise web.HTTPNotFound(reason="there is no such AITrainingJob")
+            else:
+                job = pasted_job(str(body.get("manifest") or ""))
+            found = await self._questions.what_if(
+                session.cluster,
+                job,
+                asked_variant(body),
+                self._clock.now(),
+                is_there=bool(picked),
+            )
+        except QuestionError as error:
+            return _answer({"error": str(error)}, status=error.status)
+        return _answer({"answers": found})
+
+    async def _job_of(
+        self, request: web.Request, session: PageSession
+    ) -> AITrainingJob | TrainingJob:
+        """The living job that a request names; 404 if this user sees none."""
+        kind, key = _named(request)
+        await self._wait_ready(session)
+        job: AITrainingJob | TrainingJob | None = session.feed.get(kind, key)
+        if job is None:
+            raise web.HTTPNotFound(reason="there is no such job")
+        return job
+
     # -- acting ------------------------------------------------------------------------------
 
     async def _act(self, request: web.Request, session: PageSession) -> web.StreamResponse:
         kind, key = _named(request)
-        await self._wait_ready(session)
-        job = session.feed.get(kind, key)
-        if job is None:
-            raise web.HTTPNotFound(reason="there is no such job")
+        job = await self._job_of(request, session)
         try:
             patch = job_patch(job, request.match_info["action"], await _body(request))
         except ActionError as error:
@@ -219,6 +264,26 @@ class PageServer:
         # By UID: the job that the user saw, and no other of its name.
         patch.setdefault("metadata", {})["uid"] = job.metadata.uid
         await session.cluster.patch(_JOBS[kind], key, merge_patch(patch))
+        return _answer({"ok": True})
+
+    async def _act_on_queue(self, request: web.Request, session: PageSession) -> web.StreamResponse:
+        await self._wait_ready(session)
+        key = Key("", request.match_info["name"])
+        queue = session.feed.get(QUEUES.plural, key)
+        if queue is None:
+            raise web.HTTPNotFound(reason="there is no such queue")
+        try:
+            patches = queue_patches(
+                queue,
+                request.match_info["action"],
+                lambda name: session.feed.get(QUEUES.plural, Key("", name)),
+            )
+        except ActionError as error:
+            return _answer({"error": str(error)}, status=422)
+        for one in patches:
+            one.body.setdefault("metadata", {})["uid"] = queue.metadata.uid
+            resource = QUEUES.status if one.is_status else QUEUES
+            await session.cluster.patch(resource, key, merge_patch(one.body))
         return _answer({"ok": True})
 
 
@@ -241,10 +306,6 @@ async def _body(request: web.Request) -> dict[str, object]:
 
 def _answer(value: object, status: int = 200) -> web.Response:
     return web.Response(body=encode(value), content_type="application/json", status=status)
-
-
-def _event(name: str, value: object) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
 
 
 @dataclass(frozen=True, slots=True)

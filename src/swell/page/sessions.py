@@ -7,6 +7,7 @@ in no answer, no address and no log.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -40,6 +41,8 @@ _SELF_REVIEWS: Resource[Body] = Resource(
     namespaced=False,
 )
 
+# The digest of the credentials, and the namespaces that are shown.
+ViewKey = tuple[bytes, tuple[str, ...]]
 Connect = Callable[[Access], AbstractAsyncContextManager[KubeCluster]]
 
 
@@ -48,15 +51,37 @@ class LoginError(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class PageSession:
-    """One login: the user's own cluster client, and what the user sees through it."""
+class SharedView:
+    """A user's own cluster client, and what the user sees through it.
 
-    user: str
+    Logins with the same credentials share one, because they may see the same. It is closed when
+    the last of them is over.
+    """
+
+    key: ViewKey
     cluster: KubeCluster
     feed: ObjectFeed
+    following: asyncio.Task[None]
+    closing: AsyncExitStack = field(repr=False)
+    n_sessions: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class PageSession:
+    """One login."""
+
+    user: str
     namespaces: tuple[str, ...]
     until: float
-    closing: AsyncExitStack = field(repr=False)
+    view: SharedView
+
+    @property
+    def cluster(self) -> KubeCluster:
+        return self.view.cluster
+
+    @property
+    def feed(self) -> ObjectFeed:
+        return self.view.feed
 
 
 class SessionStore:
@@ -80,6 +105,7 @@ class SessionStore:
         self._clock, self._random = clock, random
         self._own = own
         self._sessions: dict[str, PageSession] = {}
+        self._views: dict[ViewKey, SharedView] = {}
 
     async def login(self, secret: str, namespaces: tuple[str, ...]) -> str:
         """Returns the id of a new session; raises LoginError for credentials that are none."""
@@ -90,15 +116,22 @@ class SessionStore:
             raise LoginError("too many people are logged in; try again later")
         access = self._access_for(secret)
         async with AsyncExitStack() as stack:
+            # Asked at every login, also where a view is there: the token may have been revoked.
             cluster = await stack.enter_async_context(self._connect(access))
             user = await self._user(cluster)
             seen = namespaces or await self._namespaces(cluster)
-            feed = ObjectFeed(cluster, seen, clock=self._clock, random=self._random)
-            await stack.enter_async_context(_running(feed))
-            until = self._clock.monotonic() + SESSION_S
-            session = PageSession(user, cluster, feed, seen, until, stack.pop_all())
+            view_key = hashlib.sha256(secret.encode()).digest(), seen
+            view = self._views.get(view_key)
+            if view is None or view.following.done():  # done: it has failed, and is not shared on
+                feed = ObjectFeed(cluster, seen, clock=self._clock, random=self._random)
+                following = await stack.enter_async_context(_running(feed))
+                view = SharedView(view_key, cluster, feed, following, stack.pop_all())
+                # Nothing is awaited since the look: another login cannot have made one.
+                self._views[view_key] = view
+            view.n_sessions += 1
+        until = self._clock.monotonic() + SESSION_S
         key = secrets.token_urlsafe(32)
-        self._sessions[key] = session
+        self._sessions[key] = PageSession(user, seen, until, view)
         return key
 
     def _access_for(self, secret: str) -> Access:
@@ -156,8 +189,19 @@ class SessionStore:
 
     async def logout(self, key: str) -> None:
         session = self._sessions.pop(key, None)
-        if session is not None:
-            await session.closing.aclose()
+        closing = self._left(session) if session is not None else None
+        if closing is not None:
+            await closing.aclose()
+
+    def _left(self, session: PageSession) -> AsyncExitStack | None:
+        """Take a session from its view; returns what is to be closed if it was the last one."""
+        view = session.view
+        view.n_sessions -= 1
+        if view.n_sessions:
+            return None
+        if self._views.get(view.key) is view:
+            del self._views[view.key]
+        return view.closing
 
     async def close(self) -> None:
         for key in list(self._sessions):
@@ -166,16 +210,17 @@ class SessionStore:
     def _expire(self) -> None:
         now = self._clock.monotonic()
         for key in [key for key, one in self._sessions.items() if now >= one.until]:
-            session = self._sessions.pop(key)
-            # Informers end as soon as the loop has a turn; nothing waits for them.
-            asyncio.get_running_loop().create_task(session.closing.aclose())
+            closing = self._left(self._sessions.pop(key))
+            if closing is not None:
+                # Informers end as soon as the loop has a turn; nothing waits for them.
+                asyncio.get_running_loop().create_task(closing.aclose())
 
 
 @asynccontextmanager
-async def _running(feed: ObjectFeed) -> AsyncIterator[None]:
+async def _running(feed: ObjectFeed) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(feed.run())
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -1,22 +1,22 @@
-// The page: one script without libraries. Every text from the cluster is set as text, never as
+// The page: scripts without libraries, of which this one comes last. Every text from the cluster is set as text, never as
 // markup: `el` makes elements, and strings among its children become text nodes.
 "use strict";
 
 const OWN = { "X-Swell-Page": "1", "Content-Type": "application/json" };
-const ROW = 28; // the height of a row, as the style sheet has it
 const COLORS = {
   queued: "#9aa4b2", blocked: "#c3a6e8", suspended: "#6b7280", starting: "#e3b341",
   running: "#2da44e", restart: "#e5534b", resize: "#2f8fdb", preemption: "#d2691e",
   node: "#a11d5b", ending: "#7c8aa0",
 };
 const VIEWS = { overview: "Overview", jobs: "Jobs", queues: "Queues", nodes: "Nodes",
-  history: "History" };
+  whatif: "What if", history: "History" };
 const state = { aitrainingjobs: new Map(), trainingjobs: new Map(), queues: new Map(),
-  nodes: new Map() };
+  nodes: new Map(), hypernodes: new Map() };
 let stream = null;
 let redraw = null; // draws the live parts of the present view
 let leave = null; // ends what the present view has begun
-let drawing = false;
+let drawing = false, drawn = 0;
+const DRAW_MS = 200; // the least time between two drawings, whatever the number of changes
 
 function el(tag, attributes, ...children) {
   const made = document.createElement(tag);
@@ -58,8 +58,6 @@ function length(seconds) {
   if (h) return `${h}h${m}m`;
   return m ? `${m}m${s}s` : `${s}s`;
 }
-
-const amount = (text) => (text ? parseFloat(text) * (String(text).endsWith("m") ? 0.001 : 1) : 0);
 
 function table(heads, rows) {
   return el("div", { class: "scroll" }, el("table", {},
@@ -132,7 +130,9 @@ async function start() {
 function changed() {
   if (drawing || !redraw) return;
   drawing = true; // several changes are drawn once
-  requestAnimationFrame(() => { drawing = false; if (redraw) redraw(); });
+  setTimeout(() => requestAnimationFrame(() => {
+    drawing = false; drawn = performance.now(); if (redraw) redraw();
+  }), Math.max(0, DRAW_MS - (performance.now() - drawn)));
 }
 
 // -- views ------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ function show() {
     if (link.dataset.view === (name === "job" ? "jobs" : name)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  ({ overview, jobs, job, queues, nodes, history })[name](rest.map(decodeURIComponent));
+  ({ overview, jobs, job, queues, nodes, whatif, history })[name](rest.map(decodeURIComponent));
   main().focus({ preventScroll: true });
 }
 
@@ -181,106 +181,9 @@ function overview() {
       card("of the cpus in use", use("cpu")), card("of the GPUs in use", use("nvidia.com/gpu")),
       card("nodes", state.nodes.size), card("nodes with faults", bad.length));
     const held = rows.filter((row) => row.phase === "Pending").slice(0, 50);
-    waiting.replaceChildren(held.length ? table(["job", "queue", "reason", ""],
-      held.map((row) => [jobLink(row), row.queue, row.reason, row.message])) : el("p", {}, "Nothing waits."));
-    load.replaceChildren(queueTable());
-  };
-  redraw();
-}
-
-let filter = "", sortBy = "name", upwards = true;
-
-function jobs() {
-  const input = el("input", { id: "filter", type: "search", value: filter, "aria-label": "Filter jobs",
-    placeholder: "Filter: name, phase, queue, reason", oninput: (event) => {
-      filter = event.target.value; list.scrollTop = 0; redraw();
-    } });
-  const shown = el("span", { id: "shown", class: "soft" });
-  const space = el("div", { id: "space" });
-  const columns = ["name", "phase", "ready", "queue", "restarts", "message"];
-  const head = el("div", { class: "row head", role: "row" }, ...columns.map((name) =>
-    el("button", { type: "button", onclick: () => {
-      upwards = sortBy === name ? !upwards : true; sortBy = name; redraw();
-    } }, name)));
-  const list = el("div", { id: "list", tabindex: "0", role: "table", "aria-label": "Jobs" }, head, space);
-  main().replaceChildren(el("h1", {}, "Jobs"), el("p", {}, input, " ", shown), list);
-  let rows = [];
-  // Only rows in sight are in the document, however many there are.
-  const draw = () => {
-    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 5);
-    const last = Math.min(rows.length, first + Math.ceil(list.clientHeight / ROW) + 10);
-    space.style.height = `${rows.length * ROW}px`;
-    const focused = document.activeElement && document.activeElement.getAttribute("href");
-    space.replaceChildren(...rows.slice(first, last).map((row, at) => {
-      const line = el("div", { class: "row", role: "row" }, jobLink(row), phase(row), el("span", {}, row.ready),
-        el("span", {}, row.queue), el("span", {}, row.restarts),
-        el("span", { title: row.message }, row.message || row.reason));
-      line.style.top = `${(first + at) * ROW}px`;
-      return line;
-    }));
-    if (focused) {
-      const again = [...space.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused);
-      if (again) again.focus({ preventScroll: true });
-    }
-  };
-  list.addEventListener("scroll", () => requestAnimationFrame(draw));
-  redraw = () => {
-    const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-    rows = allJobs().filter((row) => {
-      if (!words.length) return true;
-      const text = `${row.namespace}/${row.name} ${row.phase} ${row.queue} ${row.reason}`.toLowerCase();
-      return words.every((word) => text.includes(word));
-    });
-    // Keys are made once for a row, not once for a comparison.
-    const keyed = rows.map((row) => {
-      const key = keyOf(row);
-      return [sortBy === "name" ? key : row[sortBy], key, row];
-    });
-    const way = upwards ? 1 : -1;
-    keyed.sort((a, b) => way * (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] < b[1] ? -1 : 1));
-    rows = keyed.map((one) => one[2]);
-    shown.textContent = `${rows.length} of ${state.aitrainingjobs.size + state.trainingjobs.size}`;
-    draw();
-  };
-  redraw();
-}
-
-function queueTable() {
-  const rows = [];
-  const queues = [...state.queues.values()];
-  const named = new Set(queues.map((one) => one.name));
-  const below = (parent, depth) => {
-    for (const queue of queues.filter((one) => (named.has(one.parent) ? one.parent : "") === parent)) {
-      const waits = allJobs().filter((row) => row.queue === queue.name && row.phase === "Pending");
-      const amounts = (map) => Object.entries(map).map(([name, value]) => `${name} ${value}`).join(", ");
-      rows.push([`${"\u00a0\u00a0".repeat(depth)}${queue.name}`, queue.state, queue.weight,
-        amounts(queue.allocated), amounts(queue.deserved), amounts(queue.guarantee),
-        amounts(queue.capability), queue.running, waits.length || queue.pending]);
-      if (depth < 20) below(queue.name, depth + 1);
-    }
-  };
-  below("", 0);
-  return table(["queue", "state", "weight", "in use", "deserved", "guaranteed", "at most", "run", "wait"], rows);
-}
-
-function queues() {
-  const body = el("div", {});
-  main().replaceChildren(el("h1", {}, "Queues"), body);
-  redraw = () => body.replaceChildren(queueTable());
-  redraw();
-}
-
-function nodes() {
-  const body = el("div", {});
-  main().replaceChildren(el("h1", {}, "Nodes"), body);
-  redraw = () => {
-    const rows = [...state.nodes.values()].slice(0, 1000).map((node) => [node.name,
-      node.faults.join(", ") || (node.isCordoned ? "cordoned" : "ready"),
-      Object.entries(node.allocatable).filter(([name]) => name === "cpu" || name === "memory"
-        || name.endsWith("/gpu")).map(([name, value]) => `${name} ${value}`).join(", "),
-      Object.values(node.labels).join(", "), node.taints.join(", ")]);
-    body.replaceChildren(state.nodes.size ? table(["node", "state", "has", "domains", "taints"], rows)
-      : el("p", {}, "You may not see nodes, or there are none."));
+    waiting.replaceChildren(held.length ? table(["job", "queue", "starts", "reason", ""],
+      held.map((row) => [jobLink(row), row.queue, startText(row.start) || "-", row.reason, row.message])) : el("p", {}, "Nothing waits."));
+    load.replaceChildren(queueTable(false));
   };
   redraw();
 }
@@ -311,145 +214,6 @@ function history() {
   load();
 }
 
-// -- one job ----------------------------------------------------------------------------------
-
-function job([kind, namespace, name]) {
-  const path = `/api/jobs/${[kind, namespace, name].map(encodeURIComponent).join("/")}`;
-  const title = el("h1", {}, `${namespace}/${name}`);
-  const buttons = el("p", { id: "actions" });
-  const body = el("div", {}, "…");
-  const logs = el("div", {});
-  main().replaceChildren(title, buttons, body, logs);
-  let seen = "", timer = 0, asking = false, shownPods = "";
-  const control = new AbortController();
-  leave = () => { clearTimeout(timer); control.abort(); };
-  const load = async () => {
-    asking = true;
-    try {
-      const found = await ask(path);
-      body.replaceChildren(...jobParts(found));
-      const pods = (found.livePods || []).map((pod) => pod.name).join();
-      if (pods !== shownPods) { shownPods = pods; logs.replaceChildren(...logParts(namespace, found, control)); }
-    } catch (error) { body.replaceChildren(el("p", {}, error.message)); } finally { asking = false; }
-  };
-  redraw = () => {
-    const row = (state[kind] || new Map()).get(`${namespace}/${name}`);
-    const now = JSON.stringify(row || null);
-    if (now === seen && seen) return;
-    seen = now;
-    buttons.replaceChildren(...(row && !row.isOver ? actions(path, row) : []));
-    title.replaceChildren(`${namespace}/${name} `, ...(row ? [phase(row)] : []));
-    if (!asking) { clearTimeout(timer); timer = setTimeout(load, 50); } else { timer = setTimeout(load, 300); }
-  };
-  redraw();
-}
-
-function jobParts(found) {
-  const facts = table(["", ""], [["phase", found.phase], ["reason", found.reason], ["message", found.message],
-    ["queue", found.queue], ["user", found.user || "-"], ["created", found.created], ["ended", found.ended || "-"],
-    ["wall", length(found.wallSeconds)], ["lost", length(found.lostSeconds)], ["restarts", found.restarts],
-    ["held", `${found.cost.cpuHours} cpu h, ${found.cost.gpuHours} GPU h`]]);
-  const parts = [facts, el("h2", {}, "Timeline"), timeline(found), legend(found)];
-  parts.push(table(["from", "length", "cause", "detail"], found.timeline.map((one) =>
-    [one.start, length(one.seconds), one.cause, one.detail])));
-  for (const [name, field] of [["Loss", "loss"], ["Samples a second", "rate"]]) {
-    const points = found.progress.filter((one) => one[field] !== null);
-    if (points.length > 1) parts.push(el("h2", {}, name), curve(found, points, field));
-  }
-  if (found.sizes.length) parts.push(el("h2", {}, "Sizes"), table(["time", "role", "size", "by", "reason"],
-    found.sizes.map((one) => [one.time, one.role, one.size, one.by, one.reason])));
-  parts.push(el("h2", {}, "Pods"), table(["pod", "node", "start", "end", "outcome"], found.pods.map((one) =>
-    [`${one.role}-${one.index}`, one.node, one.start, one.end || "-", one.outcome])));
-  if ((found.events || []).length) parts.push(el("h2", {}, "Events"), table(["time", "type", "reason", "message"],
-    found.events.map((one) => [one.time, one.type, one.reason, one.message])));
-  return parts;
-}
-
-function axis(found) {
-  const start = Date.parse(found.created), end = found.ended ? Date.parse(found.ended) : Date.now();
-  return (time) => 110 + 790 * Math.min(1, Math.max(0, (Date.parse(time) - start) / Math.max(1000, end - start)));
-}
-
-function bar(x, from, to, top, height, color, title) {
-  const rect = svg("rect", { x: x(from), y: top, width: Math.max(0.5, x(to) - x(from)), height, fill: color });
-  const text = svg("title");
-  text.textContent = title;
-  rect.append(text);
-  return rect;
-}
-
-function label(text, top) {
-  const made = svg("text", { x: 102, y: top, "text-anchor": "end" });
-  made.textContent = text.length > 16 ? `${text.slice(0, 15)}…` : text;
-  return made;
-}
-
-function timeline(found) {
-  const x = axis(found), parts = [label("time", 18)];
-  for (const one of found.timeline) {
-    parts.push(bar(x, one.start, one.end, 0, 26, COLORS[one.cause], `${one.cause}: ${length(one.seconds)} ${one.detail}`));
-  }
-  const places = [...new Set(found.pods.map((one) => `${one.role}-${one.index}`))].sort().slice(0, 60);
-  places.forEach((place, at) => parts.push(label(place, 44 + 13 * at)));
-  for (const one of found.pods) {
-    const at = places.indexOf(`${one.role}-${one.index}`);
-    if (at < 0) continue;
-    const end = one.end || found.ended || new Date().toISOString();
-    const color = one.outcome.startsWith("exit") ? COLORS.restart : COLORS.running;
-    parts.push(bar(x, one.start, end, 35 + 13 * at, 10, color, `${place(one)} on ${one.node} ${one.outcome}`));
-  }
-  return svg("svg", { viewBox: `0 0 900 ${42 + 13 * places.length}`, role: "img", "aria-label": "Timeline" }, ...parts);
-}
-
-const place = (one) => `${one.role}-${one.index}`;
-
-function legend(found) {
-  return el("p", {}, ...[...new Set(found.timeline.map((one) => one.cause))].map((cause) => {
-    const square = el("i");
-    square.style.background = COLORS[cause];
-    return el("span", { class: "key" }, square, cause);
-  }));
-}
-
-function curve(found, points, field) {
-  const x = axis(found), values = points.map((one) => one[field]);
-  const low = Math.min(...values), span = Math.max(...values) - low || 1;
-  const line = points.map((one) => `${x(one.time)},${10 + 130 * (1 - (one[field] - low) / span)}`).join(" ");
-  return svg("svg", { viewBox: "0 0 900 150", role: "img", "aria-label": field },
-    svg("rect", { class: "bed", x: 110, y: 0, width: 790, height: 150 }),
-    svg("polyline", { class: "trace", points: line }), label(String(Math.max(...values)), 14), label(String(low), 146));
-}
-
-function logParts(namespace, found, control) {
-  const pods = found.livePods || [];
-  if (!pods.length) return [];
-  const out = el("pre", { id: "log", tabindex: "0", "aria-label": "Log" });
-  const choice = el("select", { id: "pod", "aria-label": "Pod", onchange: () => follow() },
-    ...pods.flatMap((pod) => pod.containers.map((one) => el("option", { value: JSON.stringify([pod.name, one]) }, `${pod.name}: ${one}`))));
-  let reading = null;
-  const follow = async () => {
-    if (reading) reading.abort();
-    const mine = reading = new AbortController();
-    control.signal.addEventListener("abort", () => mine.abort());
-    out.textContent = "";
-    const [pod, container] = JSON.parse(choice.value);
-    try {
-      const answer = await fetch(`/api/logs/${[namespace, pod, container].map(encodeURIComponent).join("/")}`, { signal: mine.signal });
-      if (!answer.ok) { out.textContent = (await answer.json()).error; return; }
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        out.append(value);
-        while (out.textContent.length > 500000 && out.firstChild !== out.lastChild) out.firstChild.remove();
-        out.scrollTop = out.scrollHeight;
-      }
-    } catch (error) { if (error.name !== "AbortError") out.append(`\n${error.message}`); }
-  };
-  follow();
-  return [el("h2", {}, "Logs"), el("p", {}, choice), out];
-}
-
 // -- actions ----------------------------------------------------------------------------------
 
 function actions(path, row) {
@@ -457,6 +221,7 @@ function actions(path, row) {
     await post(`${path}/${name}`, body && body());
     notice(`${row.name}: ${name} was asked for`);
   }) }, name);
+  const ifs = el("a", { href: `#/whatif/${encodeURIComponent(keyOf(row))}` }, "what if …");
   const made = [act("stop", `Stop ${row.name}? It ends as Failed; its record stays.`)];
   if (row.kind === "aitrainingjobs") {
     made.push(" ", row.isSuspended ? act("resume", `Let ${row.name} queue again?`)
@@ -466,6 +231,7 @@ function actions(path, row) {
     const size = el("input", { type: "number", min: one.min, max: one.max, value: one.size, "aria-label": `Size of ${role}` });
     made.push(" ", size, " ", act("scale", `Set the size of ${role}?`, () => ({ role, size: Number(size.value) })));
   }
+  if (row.kind === "aitrainingjobs") made.push(" ", ifs);
   return made;
 }
 
