@@ -15,7 +15,7 @@ from swell.api.codec import convert
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
 from swell.api.meta import Key, Uid
 from swell.node.pods import BoundPod
-from swell.node.process import folders, upkeep
+from swell.node.process import folders, keptlogs, upkeep
 from swell.node.process import runtime as runtimes
 from swell.node.process.folders import remove_tree
 from swell.node.process.launcher import Launcher
@@ -219,7 +219,7 @@ def test_logs_that_cannot_be_put_away_hold_up_no_others(
 ) -> None:
     """All other logs of deleted jobs are kept elsewhere, and these when it is possible."""
     broken = True
-    honest = folders.keep
+    honest = keptlogs.keep
 
     def keep(logs: Path, kept: Path, folder: Path, owner: Uid) -> None:
         if broken and folder.name == "a":
