@@ -75,7 +75,7 @@ class NodeUse:
 
 @dataclass(slots=True)
 class NodePacking:
-    """What is taken of every node."""
+    """Holds what is taken of every node."""
 
     uses: dict[str, NodeUse] = field(default_factory=dict)
     _shares: dict[Key, PodShare] = field(default_factory=dict)
