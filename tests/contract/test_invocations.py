@@ -290,6 +290,8 @@ preempt nobody --reason x | 1 | no job nobody
 fail fit --reason enough | 0 | aitrainingjob/fit failed
 cordon nobody | 1 | not found
 uncordon nobody | 1 | not found
+trust nobody | 1 | not found
+trust | 2 | Missing argument
 chaos kill-pod nobody | 1 | no pod nobody
 delete | 2 | say which objects
 delete aitj | 2 | give their names

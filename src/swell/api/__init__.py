@@ -19,6 +19,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `native_groups`: the PodGroup of Kubernetes itself.
 - `topology`: Volcano's HyperNode.
 - `aitrainingjob`: our elastic job.
+- `node_faults`: the fault marks that jobs leave on nodes, and which nodes are suspects.
 - `trainingjob`: the older job of three fixed roles.
 - `impossible`: sentences about jobs that can never start.
 - `injection`: the variables and files that training programs are given.

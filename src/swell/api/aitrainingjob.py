@@ -259,7 +259,7 @@ class ReplicaStatus(ApiStruct, frozen=True, omit_defaults=False):
     failed: int = 0
 
 
-# As many resizes, phases and avoided nodes as a status keeps; the schema states the same limit.
+# As many resizes, phases, avoided nodes and faults as a status keeps; the schema says the same.
 RECORDS_MAX = 20
 
 
@@ -326,6 +326,16 @@ class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
     reason: str = ""
 
 
+class NodeFault(ApiStruct, frozen=True, omit_defaults=False):
+    """A failure of the job on a node. It is `blamed` on the node, or evidence for the next one."""
+
+    node: str = ""
+    time: str = ""
+    reason: str = ""
+    message: str = ""
+    blamed: bool = False
+
+
 class StartEstimate(ApiStruct, frozen=True):
     """When a waiting job will start: three percentiles, each missing where it is unknown.
 
@@ -372,6 +382,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     gang_number: int = 0
     retry_gangs: int = 0
     avoid_nodes: tuple[AvoidedNode, ...] = ()
+    node_faults: tuple[NodeFault, ...] = ()
     training: TrainingStatus | None = None
     start_estimate: StartEstimate | None = None
     start_time: str | None = None

@@ -92,6 +92,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("chaos", "swell.cli.cluster.chaos:app", "Break things on purpose: kill pods and nodes."),
     ("cordon", "swell.cli.objects.marking:cordon", "Keep new pods away from nodes."),
     ("uncordon", "swell.cli.objects.marking:uncordon", "Let new pods onto nodes again."),
+    (
+        "trust",
+        "swell.cli.objects.node_faults:trust",
+        "Forget the failures that jobs blame on nodes.",
+    ),
     ("drain", "swell.cli.objects.draining:drain", "Move the pods of nodes elsewhere."),
     ("auth", "swell.cli.objects.listing:auth", "Tell what you may do."),
     (

@@ -173,6 +173,9 @@ def parse(arguments: Sequence[str]) -> QuickGet | None:
         return None
     if flags.get("output", "wide") != "wide":
         return None
+    # Nodes have columns then that take more than the server's table.
+    if "output" in flags and plain and _BY_NAME.get(plain[0].lower(), ("",))[0] == "node":
+        return None
     return QuickGet(plain, flags)
 
 

@@ -16,6 +16,7 @@ from swell.api.kinds import (
     JOBS,
     NAMESPACES,
     NATIVE_GROUPS,
+    NODES,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
@@ -168,6 +169,9 @@ async def live(life: Life) -> None:
         await asyncio.gather(
             *played, _training_job(admin, life), _taken(admin, life), _original(admin, life)
         )
+        if set(OF_NODES) <= set(life.stories):
+            # The loss of the node is marked on it.
+            await life.installed.until_used(PART, Right("patch", "", NODES.plural))
 
 
 async def live_on(life: Life) -> None:

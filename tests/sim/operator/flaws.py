@@ -37,6 +37,7 @@ from swell.operator.aitrainingjob import (
 from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
+from swell.operator.framework.fault_marks import NodeCensus
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.cluster import Patch, merge_patch
 from swell.runtime.controller import Reconciler
@@ -425,7 +426,35 @@ def _minds_everybody(operator: Operator) -> None:
     part._kind = replace(part._kind, manager_of=lambda _: "")
 
 
+def _taints_every_suspect(operator: Operator) -> None:
+    """Suspects are tainted however many there are."""
+
+    async def count(_: int) -> NodeCensus:
+        return NodeCensus(1000, 0)
+
+    keeper: Any = operator.faults
+    keeper._census = count
+
+
+def _marks_once(operator: Operator) -> None:
+    """A fault counts as marked when it was first seen."""
+    keeper: Any = operator.faults
+    seen: set[tuple[str, str, int]] = set()
+    is_new = keeper._new_marks
+
+    def is_unseen(node: Any, job: Any) -> bool:
+        fault = (node.metadata.name, job.metadata.uid, len(job.status.node_faults))
+        is_known = fault in seen
+        seen.add(fault)
+        return not is_known and is_new(node, job)
+
+    keeper._new_marks = is_unseen
+    keeper._queue.retry = lambda *_: 0.0
+
+
 PLANTED: Mapping[str, Flaw] = {
+    "operator taints every suspect": _taints_every_suspect,
+    "operator marks nodes once": _marks_once,
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
     "operator accepts stale lists": _all(_stale_lists, _planning(_blind_status)),

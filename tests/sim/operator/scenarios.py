@@ -130,6 +130,19 @@ async def nodes(world: SimulatedWorld) -> None:
     fleet.lose("node-c", 30, dies=True)
 
 
+async def suspects(world: SimulatedWorld) -> None:
+    """Nodes fall silent under several jobs, one after the other, and are blamed for it."""
+    user = await arrive(world)
+    again = {"restartPolicy": "Always", "restartScope": "Pod"}
+    for name in ("ant", "bee", "cat", "dog"):
+        await user.submit(name, {"trainer": a_role(Pods(runs_s=500), replicas=4, **again)})
+    await user.until_running("dog", 4)
+    for name in ("node-a", "node-b", "node-c"):
+        fleet_of(world).lose(name, 60, dies=False)
+        await user.wait(name, up_to_s=20)
+        await user.until_running("ant", 4)
+
+
 async def end(world: SimulatedWorld) -> None:
     """Jobs are ended from outside: by annotations, and by their time limit."""
     user = await arrive(world)
@@ -303,5 +316,6 @@ SCENARIOS = tuple(
         train,
         suspend,
         fields,
+        suspects,
     )
 )

@@ -21,6 +21,7 @@ from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import operator_disturbances
 from tests.sim.operator.history_rules import LivesRecorded, RecordedOnce
 from tests.sim.operator.liveness import end_state, liveness
+from tests.sim.operator.node_rules import MarksArrive
 from tests.sim.operator.programs import simulated_programs, with_addresses
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
@@ -32,6 +33,9 @@ SETTINGS = AITrainingJobSettings(
     creating_restart_period_s=600.0,
     gc_period_s=100.0,
     workers=2,
+    # One of the four nodes may be tainted.
+    cordon_suspects=True,
+    suspects_max_share=0.25,
 )
 # What hand-overs may do harm to; the rest is the same for one replica and for two.
 IN_PAIR = frozenset({"restart", "delete", "recreate", "resize"})
@@ -80,7 +84,7 @@ def operator_history(flaw: Flaw | None = None) -> SimulationSubject:
         name="operator history",
         scenarios=tuple(scenario for scenario in SCENARIOS if scenario.name in WITH_HISTORY),
         safety=lambda world: [*plain.safety(world), truth(world)],
-        liveness=lambda world: [*liveness(world), LivesRecorded(world, truth(world))],
+        liveness=lambda world: [*plain.liveness(world), LivesRecorded(world, truth(world))],
     )
 
 
@@ -90,7 +94,7 @@ def _subject(main: Main) -> SimulationSubject:
         components={"operator": main},
         scenarios=SCENARIOS,
         safety=lambda world: safety(world, SETTINGS),
-        liveness=liveness,
+        liveness=lambda world: [*liveness(world), MarksArrive(world, SETTINGS)],
         end_state=end_state,
         disturbances=operator_disturbances,
         calls_per_min_max=1500,

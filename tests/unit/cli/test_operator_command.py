@@ -22,6 +22,7 @@ FLAGS = (
     "--gpu-fault-conditions", "--gpu-fault-taints",
     "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
     "--creating-restart-limit", "--node-avoid-period", "--save-seconds-max",
+    "--fault-half-life", "--cordon-suspects",
     "--gang", "--no-gang", "--gang-api", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
@@ -108,9 +109,10 @@ def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
 def test_limits_of_ai_training_jobs_reach_them(started: list[Started]) -> None:
     """A number and a time; without the number there is no limit."""
     flags = ["--creating-restart-limit", "3", "--node-avoid-period", "10m"]
-    flags += ["--save-seconds-max", "2m"]
+    flags += ["--save-seconds-max", "2m", "--fault-half-life", "20m", "--cordon-suspects"]
     assert run(["operator", *flags]) == 0
     settings = started[-1][1].jobs
+    assert (settings.fault_half_life_s, settings.cordon_suspects) == (1200.0, True)
 
     assert (settings.creating_restart_limit, settings.node_avoid_s) == (3, 600.0)
     assert settings.save_seconds_max == 120.0

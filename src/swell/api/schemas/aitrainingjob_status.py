@@ -9,6 +9,7 @@ from swell.api.aitrainingjob import RECORDS_MAX, AITrainingJobPhase, ResizeAutho
 from swell.api.schemas.model import (
     INT64_MAX,
     Schema,
+    boolean,
     choice,
     integer,
     listing,
@@ -100,6 +101,15 @@ _AVOIDED_NODE = table(
         "reason": _REASON,
     }
 )
+_NODE_FAULT = table(
+    {
+        "node": text("The node."),
+        "time": moment("When the failure was seen."),
+        "reason": _REASON,
+        "message": _MESSAGE,
+        "blamed": boolean("Whether it is the node's; if not, the next one of its kind is."),
+    }
+)
 _START_ESTIMATE = table(
     {
         "estimatedAt": moment("When this was estimated."),
@@ -178,6 +188,11 @@ def _restarts() -> dict[str, Schema]:
             _AVOIDED_NODE,
             size_max=RECORDS_MAX,
             description="Nodes with a broken accelerator, which new pods do not use.",
+        ),
+        "nodeFaults": listing(
+            _NODE_FAULT,
+            size_max=RECORDS_MAX,
+            description="Failures on nodes, which new pods avoid when there are several.",
         ),
     }
 

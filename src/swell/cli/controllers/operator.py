@@ -142,6 +142,18 @@ class JobOptions:
         float,
         option("--node-avoid-period", "Avoid nodes with broken GPUs this long.", is_duration=True),
     ] = _JOBS.node_avoid_s
+    fault_half_life: Annotated[
+        float,
+        option(
+            "--fault-half-life",
+            "In this time a failure that is blamed on a node loses half of its weight.",
+            is_duration=True,
+        ),
+    ] = _JOBS.fault_half_life_s
+    cordon_suspects: Annotated[
+        bool,
+        option("--cordon-suspects", "Taint nodes on which three jobs failed, up to 20 % of all."),
+    ] = _JOBS.cordon_suspects
     gpu_fault_conditions: Annotated[
         str,
         option(
@@ -256,8 +268,16 @@ class JobOptions:
             gang=self.gang,
             gang_api=self.gang_api,
             gpu_resources=gpu_resources,
+            fault_half_life_s=self._half_life_s(),
+            cordon_suspects=self.cordon_suspects,
             history=self._history(),
         )
+
+    def _half_life_s(self) -> float:
+        if self.fault_half_life < 1:
+            problem = f"--fault-half-life is {self.fault_half_life:g} s, and must be 1 s or more"
+            raise CommandError(problem, "write a time such as 1h", USAGE)
+        return self.fault_half_life
 
     def _history(self) -> HistorySettings | None:
         for name, n_kept in (("days", self.history_days), ("jobs", self.history_jobs)):

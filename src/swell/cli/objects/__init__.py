@@ -15,6 +15,7 @@
 - `editing`: `swell diff` and `edit`.
 - `three_way`: the patch that `apply` sends.
 - `marking`: `swell label`, `annotate`, `cordon` and `uncordon`.
+- `node_faults`: the columns of failures that jobs blame on nodes, and `swell trust`.
 - `draining`: `swell drain`.
 - `saving_pods`: lets pods of drained nodes save first.
 - `waiting`: `swell wait`.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Annotated
 import typer
 
 from swell.api import codec
-from swell.api.kinds import EVENTS, RECORDED_EVENTS
+from swell.api.kinds import EVENTS, NODES, RECORDED_EVENTS
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli import options
@@ -36,6 +37,7 @@ from swell.cli.objects.formats import (
     sort_key,
     without_owners,
 )
+from swell.cli.objects.node_faults import with_fault_columns
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, is_any_waiting, shown_rows, with_positions
 from swell.cli.sweep_names import sweep_names
@@ -182,13 +184,18 @@ def rows_of(table: Body, wanted: WantedObjects, view: TableView) -> list[list[st
         rows.sort(key=lambda row: sort_key(view.sort_by, row["object"]))
     elif is_of_events(wanted.resource) and not wanted.names:
         rows.sort(key=lambda row: event_order(row["object"]))
-    return shown_rows(
+    is_wide = view.choice.format is ObjectFormat.WIDE
+    shown = shown_rows(
         {**table, "rows": rows},
-        wide=view.choice.format is ObjectFormat.WIDE,
+        wide=is_wide,
         with_namespace=view.has_namespaces and wanted.resource.namespaced,
         with_labels=view.has_labels,
         kind=wanted.resource.kind.lower() if view.has_kinds else "",
     )
+    if is_wide and (wanted.resource.group, wanted.resource.kind) == (NODES.group, NODES.kind):
+        # The marks are ours, so no server has columns for them.
+        return with_fault_columns(shown, [row.get("object") or {} for row in rows], time.time())
+    return shown
 
 
 def _table_calls(wanted: WantedObjects, view: TableView) -> list[calls.KubeCall[bytes]]:

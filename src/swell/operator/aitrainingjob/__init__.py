@@ -11,6 +11,7 @@ In reading order:
 - `holders`: whether a shrink waits for one who stays to hold the state.
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
+- `node_faults`: failures that are blamed on a node, and nodes that new pods avoid for them.
 - `endings`: whether the job ends, how, and why.
 - `dependencies`: the jobs that must have succeeded before this one.
 - `preemptions`: how often the scheduler preempted the job, and when that ends it.

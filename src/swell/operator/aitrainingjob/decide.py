@@ -54,6 +54,7 @@ from swell.operator.aitrainingjob.losses import (
     with_losses,
 )
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
+from swell.operator.aitrainingjob.node_faults import with_faults
 from swell.operator.aitrainingjob.phases import REASON_TEXT, JobReason, active, living_phase
 from swell.operator.aitrainingjob.preemptions import ending_by_preemption, with_preemptions
 from swell.operator.aitrainingjob.recovery import recovered
@@ -115,6 +116,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     end = ending(snapshot, status, causes.final, now)
     end = end or ending_by_preemption(snapshot, status, now)
     if end is not None:
+        status = with_faults(snapshot, status, causes.final, now)
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
     if snapshot.job.wants_suspension:
         status = replace(status, target_replicas=targets)
@@ -124,6 +126,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
         first = causes.curable[0]
         every = (*causes.curable, *causes.final)
         begun = dataclasses.replace(first, message=with_followers(first, every))
+        status = with_faults(snapshot, status, every, now)
         status = restarts.begin(causes.curable, snapshot, status, now)
     elif status.restart and restarts.is_done(snapshot, status, active(snapshot, status)):
         status = replace(status, restart=None)

@@ -32,6 +32,7 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body, Key, ObjectMeta
 from swell.api.native_groups import NativeGroup
+from swell.api.node_faults import read_faults
 from swell.api.pod import Pod, PodPhase
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup
@@ -41,6 +42,7 @@ from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed, plan_deletion
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.metrics import JobMetrics
+from swell.operator.aitrainingjob.node_faults import blamed_nodes, roles_with_alternatives
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -51,6 +53,7 @@ from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
     ControllerDependencies,
+    FaultRules,
     JobKindDefinition,
     KindNames,
     SnapshotInputs,
@@ -85,6 +88,13 @@ def _awaited(meta: ObjectMeta, job: AITrainingJob | None) -> Iterable[Key]:
     return tuple(Key(meta.namespace, name) for name in names)
 
 
+def _blamed(_: ObjectMeta, job: AITrainingJob | None) -> Iterable[str]:
+    return blamed_nodes(job) if job is not None else ()
+
+
+# Jobs by the nodes that they blame for failures.
+BLAMED: CacheIndex[AITrainingJob] = CacheIndex("blamed", _blamed)
+
 # Jobs by those that they come after.
 AFTER: CacheIndex[AITrainingJob] = CacheIndex("after", _awaited)
 
@@ -109,6 +119,7 @@ def ai_training_job_kind(
         dependents=dependents,
         report_target=report_target,
         job_of=lambda pod: next(iter(_jobs_of(pod)), None),
+        fault_rules=FaultRules(BLAMED.name, blamed_nodes, lambda job: job.status.node_faults),
         meter=JobMetrics,
         place_of=ai_training_job_place,
     )
@@ -160,7 +171,7 @@ def new_informers(
     namespace = settings.namespace
     ours = Selection(namespace, labels=OURS)
     return AITrainingJobInformers(
-        jobs=informer(AI_TRAINING_JOBS, Selection(namespace), AFTER),
+        jobs=informer(AI_TRAINING_JOBS, Selection(namespace), AFTER, BLAMED),
         pods=informer(PODS, ours, OWNED, ON_NODE),
         services=informer(SERVICES, ours, OWNED),
         members=informer(CONFIG_MAPS, ours, OWNED),
@@ -195,6 +206,8 @@ def take_snapshot(
         group=owned_by(informers.groups, key, uid),
         members=owned_by(informers.members, Key(key.namespace, labels.members_name(key.name)), uid),
         nodes=inputs.node_states(nodes),
+        trusted=_trusted(job, informers.nodes),
+        has_alternative=roles_with_alternatives(job, informers.nodes.all),
         mass_failure=inputs.mass_failure,
         problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
@@ -209,6 +222,19 @@ def take_snapshot(
         is_recorded=inputs.is_recorded,
         settings=settings,
     )
+
+
+def _trusted(job: AITrainingJob, nodes: Informer[Node]) -> dict[str, str]:
+    """Since when the nodes that the job blames for failures are trusted: at least since they exist.
+
+    A new machine may have the name of one that was broken.
+    """
+    found = ((name, nodes.get(Key("", name))) for name in blamed_nodes(job))
+    metas = ((name, node.metadata) for name, node in found if node is not None)
+    return {
+        name: max(read_faults(meta.annotations).trusted or "", meta.creation_timestamp or "")
+        for name, meta in metas
+    }
 
 
 def _unread(pods: Iterable[Pod], informer: Informer[Pod]) -> frozenset[str]:

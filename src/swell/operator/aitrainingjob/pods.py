@@ -12,7 +12,6 @@ from swell.api import codec
 from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobStatus, ReplicaSpec
 from swell.api.injection import HANG_VARIABLE, INSTANCE_VARIABLE
 from swell.api.meta import Body
-from swell.api.times import parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.environment import (
     common_variables,
@@ -24,6 +23,7 @@ from swell.operator.aitrainingjob.environment import (
     spec_of,
 )
 from swell.operator.aitrainingjob.instances import Instances
+from swell.operator.aitrainingjob.node_faults import avoided_nodes
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.operator.framework.children import (
     GANG_ANNOTATION,
@@ -39,6 +39,9 @@ from swell.operator.framework.training import (
     objects,
     secret_name,
 )
+
+# The most that one preference of a pod can weigh.
+_WEIGHT_MAX = 100
 
 
 def pod_bodies(
@@ -70,7 +73,7 @@ def pod_bodies(
         if parts is not None and numbers is not None:
             number = numbers.by_role[role][index]
             _add_training(body, parts, snapshot.roles[role], number, status.epoch)
-        _avoid_nodes(body["spec"], status, now)
+        _avoid_nodes(body["spec"], *avoided_nodes(snapshot, status, role, now))
         if native_group:
             body["spec"]["schedulingGroup"] = {"podGroupName": native_group}
         made.append(body)
@@ -189,23 +192,30 @@ def _add_variables(container: Body, ours: list[Body]) -> None:
     container["env"] = [*ours, *objects(container.get("env"))]
 
 
-def _avoid_nodes(spec: Body, status: AITrainingJobStatus, now: float) -> None:
-    """Exclude the nodes that the job avoids from every required node selector term.
+def _avoid_nodes(spec: Body, excluded: list[str], disliked: list[str]) -> None:
+    """Exclude nodes from every required node selector term, and prefer others to those disliked.
 
     Each node gets a requirement of its own, because `matchFields` allows one value each.
     """
-    names = [node.name for node in status.avoid_nodes if parse_time(node.until) > now]
-    if not names:
+    if not excluded and not disliked:
         return
-    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in names]
-    affinity = _object(spec, "affinity")
-    node_affinity = _object(affinity, "nodeAffinity")
-    required = _object(node_affinity, "requiredDuringSchedulingIgnoredDuringExecution")
-    # A node has to match one of the terms, so each of them needs all the requirements.
-    terms = list(objects(required.get("nodeSelectorTerms"))) or [Body()]
-    required["nodeSelectorTerms"] = [
-        {**term, "matchFields": [*objects(term.get("matchFields")), *fields]} for term in terms
-    ]
+    node_affinity = _object(_object(spec, "affinity"), "nodeAffinity")
+    if excluded:
+        required = _object(node_affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+        # A node has to match one of the terms, so each of them needs all the requirements.
+        terms = list(objects(required.get("nodeSelectorTerms"))) or [Body()]
+        required["nodeSelectorTerms"] = [
+            {**term, "matchFields": [*objects(term.get("matchFields")), *_none_of(excluded)]}
+            for term in terms
+        ]
+    if disliked:
+        name = "preferredDuringSchedulingIgnoredDuringExecution"
+        term = {"weight": _WEIGHT_MAX, "preference": {"matchFields": _none_of(disliked)}}
+        node_affinity[name] = [*objects(node_affinity.get(name)), term]
+
+
+def _none_of(names: list[str]) -> list[Body]:
+    return [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in names]
 
 
 def _object(parent: Body, name: str) -> Body:

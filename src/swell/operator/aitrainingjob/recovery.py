@@ -153,6 +153,7 @@ def _sound(
         scale_records=tuple(one for one in status.scale_records if is_time(one.time)),
         training=sound_training(status.training),
         avoid_nodes=tuple(one for one in status.avoid_nodes if sound_time(one.until)),
+        node_faults=tuple(one for one in status.node_faults if sound_time(one.time)),
         last_restart_time={role: at for role, at in last.items() if sound_time(at)},
         start_time=sound_time(status.start_time),
         start_running_time=sound_time(status.start_running_time),

@@ -93,6 +93,10 @@ class AITrainingJobSnapshot:
     # The phases of those jobs that exist of which this one comes after; before it has started.
     after: Mapping[str, AITrainingJobPhase] = field(default_factory=dict)
     is_awaited: bool = False  # whether a job that comes after this one has not seen its end
+    # When nodes that the job blames for failures were trusted again.
+    trusted: Mapping[str, str] = field(default_factory=dict)
+    # The roles that could do without the nodes on which the job has failed often.
+    has_alternative: frozenset[str] = frozenset()
     mass_failure: MassFailure | None = None  # of nodes; restarts are held back until it is over
     refused: str = ""  # the latest write the API server rejected, and why
     # The status as the API server has it, where `job` has a recovered one instead.

@@ -10,6 +10,8 @@ out. In reading order:
 - `gpuwatch`: since when nodes report broken GPUs, and whether too many do at once.
 - `nodewatch`: which nodes are certainly unready or gone.
 - `mass_failure`: whether so many nodes are silent that restarts are held back.
+- `fault_marks`: the plan for the marks and the taint of one node on which jobs failed.
+- `fault_keeper`: keeps those marks on nodes, beside the decisions.
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `waiting`: why a job waits and by whom it lost pods, in the scheduler's words.
@@ -25,6 +27,6 @@ out. In reading order:
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`fencing`, `status`, `waiting`, `children`, `training`, `reports`, `recovery` and `malformed` are
-pure: the kinds' decisions use them.
+`fencing`, `status`, `waiting`, `children`, `training`, `reports`, `recovery`, `malformed` and
+`fault_marks` are pure: decisions use them.
 """

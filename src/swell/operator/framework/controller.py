@@ -13,6 +13,7 @@ from swell.api.gpu_faults import rules_of
 from swell.api.kinds import NODES
 from swell.api.meta import Body, Key
 from swell.history.keeper import HistoryKeeper, HistorySources
+from swell.operator.framework.fault_keeper import FaultKeeper
 from swell.operator.framework.gpuwatch import GpuFaultLimits, GpuFaultWatch
 from swell.operator.framework.kind import (
     ON_NODE,
@@ -89,6 +90,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         self.informers.jobs.add_handler(self._wake_dependents)
         self.reports = self._report_puller(dependencies)
         self.history = self._history_keeper(dependencies)
+        self.faults = self._fault_keeper(dependencies, sink)
         self.collector = OrphanCollector(
             cluster,
             kind.orphans,
@@ -177,6 +179,24 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             namespace=kind.settings.namespace,
         )
 
+    def _fault_keeper(
+        self, dependencies: ControllerDependencies, sink: EventSink
+    ) -> FaultKeeper[JobT] | None:
+        kind = self._kind
+        # Nodes belong to the whole cluster.
+        if kind.fault_rules is None or not kind.settings.sees_cluster:
+            return None
+        return FaultKeeper(
+            dependencies.cluster,
+            self.informers.jobs,
+            self.informers.nodes,
+            kind.fault_rules,
+            kind.settings,
+            queue=dependencies.queue(),
+            clock=dependencies.clock,
+            sink=sink,
+        )
+
     def take_report(self, sender: ReviewedPod, raw: bytes) -> bool:
         """Keep a report that a pod has sent; whether it is of a pod of this kind's jobs."""
         pod = self.informers.pods.get(Key(sender.namespace, sender.name))
@@ -210,6 +230,11 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             *(
                 (ManagedService(f"{name} history", self.history.run),)
                 if self.history is not None
+                else ()
+            ),
+            *(
+                (ManagedService(f"{name} faults", self.faults.run),)
+                if self.faults is not None
                 else ()
             ),
             ManagedService(name, self._work, self.controller.stop),

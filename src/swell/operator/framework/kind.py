@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from swell.api.aitrainingjob import NodeFault
 from swell.api.core import Node
 from swell.api.meta import Body, Key, ObjectMeta, Uid
 from swell.api.pod import Pod
@@ -151,6 +152,18 @@ class SnapshotInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultRules(Generic[JobT]):
+    """How the failures that jobs blame on nodes are found.
+
+    `index` is the index of jobs by node; `nodes_of` and `faults_of` read one job.
+    """
+
+    index: str
+    nodes_of: Callable[[JobT], Iterable[str]]
+    faults_of: Callable[[JobT], Iterable[NodeFault]]
+
+
+@dataclass(frozen=True, slots=True)
 class KindNames:
     """The names under which one kind's operator shows up beside the others in a process."""
 
@@ -188,6 +201,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     dependents: Callable[[Key, InformersT], Iterable[Key]] | None = None
     report_target: Callable[[JobT, InformersT], ReportTarget | None] | None = None
     job_of: Callable[[Pod], Key | None] = lambda _: None
+    # The failures that its jobs blame on nodes; None for a kind whose jobs blame none.
+    fault_rules: FaultRules[JobT] | None = None
     meter: Callable[[CollectorRegistry], JobMeter[JobT]] | None = None
     # The job, role and index of a pod, for the record of the job's life.
     place_of: PlaceOf | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swell.api.gpu_faults import DEFAULT_CONDITIONS, DEFAULT_TAINTS
+from swell.api.node_faults import HALF_LIFE_S
 from swell.history.settings import HistorySettings
 
 VOLCANO_GANGS = "volcano"
@@ -42,5 +43,10 @@ class OperatorSettings:
     gpu_fault_taints: tuple[str, ...] = DEFAULT_TAINTS
     gpu_fault_after_s: float = 15.0
     gpu_fault_max_share: float = 0.2
+    # The weight of a failure that is blamed on a node halves in this time. Suspects are nodes on
+    # which several jobs have failed; they are tainted on request, up to this share of all nodes.
+    fault_half_life_s: float = HALF_LIFE_S
+    cordon_suspects: bool = False
+    suspects_max_share: float = 0.2
     # The address to which training programs send their reports; empty: they are only asked.
     report_url: str = ""
