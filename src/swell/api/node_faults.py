@@ -61,7 +61,7 @@ class FaultRecord(ApiStruct, frozen=True):
         """The sum of the marks, each halved with every half-life."""
         half_life_s = max(self.half_life_seconds, 1)
         ages_s = (max(0.0, now - parse_time(one.time)) for one in self.counted(now))
-        return math.fsum(2 ** (-age_s / half_life_s) for age_s in ages_s)
+        return math.fsum(math.exp2(-age_s / half_life_s) for age_s in ages_s)
 
     def jobs(self, now: float) -> tuple[str, ...]:
         """The different jobs that failed on the node, in order of their names."""
