@@ -75,7 +75,7 @@ class NodeUse:
 
 @dataclass(slots=True)
 class NodePacking:
-    """Holds what is taken of every node."""
+    """The room that pods take on every node."""
 
     uses: dict[str, NodeUse] = field(default_factory=dict)
     _shares: dict[Key, PodShare] = field(default_factory=dict)
