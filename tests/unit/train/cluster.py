@@ -78,7 +78,8 @@ class TrainingCluster:
         for index, process in list(self._leaving.items()):
             if process.poll() is not None:
                 del self._leaving[index]
-                if index < self._size and self.processes[index] is process and process.returncode:
+                is_last = self.processes.get(index) is process  # none while its successor starts
+                if index < self._size and is_last and process.returncode:
                     self._epoch += 1
                     self.start(index)
         codes = {index: process.poll() for index, process in sorted(self.processes.items())}
