@@ -53,7 +53,9 @@ OUTRO = """\
   others wait until its line has been silent for 10 s, and go on without it as they are most of
   the group.
 - *torchrun* runs a plain DDP script that saves after every step, with the variables that the
-  operator sets; the launcher and torchrun's `swell` backend run the same script.
+  operator sets; the launcher and torchrun's `swell` backend run the same script. Its *leader* is
+  the member that keeps the agents' store: when it dies all other agents end, and the operator
+  starts them again. Nothing but another backend changes that.
 
 ## How they were taken
 
