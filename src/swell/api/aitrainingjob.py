@@ -119,6 +119,13 @@ class RequeuePolicy(Enum):
     END = "End"
 
 
+class StragglerPolicy(Enum):
+    """The fate of a pod that is much slower than its peers: it is named, or moved as well."""
+
+    REPORT = "Report"
+    REPLACE = "Replace"
+
+
 class AfterPolicy(Enum):
     """The fate of a job when one that it comes after fails or goes."""
 
@@ -210,6 +217,7 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     after: tuple[str, ...] = ()
     after_policy: AfterPolicy = AfterPolicy.FAIL
     requeue_policy: RequeuePolicy = RequeuePolicy.REQUEUE
+    straggler_policy: StragglerPolicy = StragglerPolicy.REPORT
     max_retries_on_preemption: int | None = None
     network_topology: NetworkTopology | None = None
     scale: ScaleTarget | None = None

@@ -34,10 +34,14 @@ class SaveReport(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
 
 
 class StragglerReport(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """The slowest member: its index in the role, and its step time by the median of all."""
+    """The slowest member: its index in the role, and its step time by the median of all.
+
+    It has been the slowest for `steps` steps on end, which the ratio is the mean of.
+    """
 
     index: int
     ratio: float
+    steps: int = 0
 
 
 class TrainingReport(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -21,10 +21,11 @@ class TrainingSave(ApiStruct, frozen=True):
 
 
 class TrainingStraggler(ApiStruct, frozen=True):
-    """The slowest member, and its step time by the median of all."""
+    """The slowest member, its step time by the median of all, and for how many steps it is so."""
 
     index: int = 0
     ratio: str = ""
+    steps: int = 0
 
 
 class TrainingStatus(ApiStruct, frozen=True):

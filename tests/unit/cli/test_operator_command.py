@@ -22,7 +22,7 @@ FLAGS = (
     "--gpu-fault-conditions", "--gpu-fault-taints",
     "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
     "--creating-restart-limit", "--node-avoid-period", "--save-seconds-max",
-    "--fault-half-life", "--cordon-suspects",
+    "--fault-half-life", "--cordon-suspects", "--straggler-ratio", "--straggler-steps",
     "--gang", "--no-gang", "--gang-api", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
@@ -110,8 +110,10 @@ def test_limits_of_ai_training_jobs_reach_them(started: list[Started]) -> None:
     """A number and a time; without the number there is no limit."""
     flags = ["--creating-restart-limit", "3", "--node-avoid-period", "10m"]
     flags += ["--save-seconds-max", "2m", "--fault-half-life", "20m", "--cordon-suspects"]
+    flags += ["--straggler-ratio", "2", "--straggler-steps", "100"]
     assert run(["operator", *flags]) == 0
     settings = started[-1][1].jobs
+    assert (settings.straggler_ratio, settings.straggler_steps) == (2.0, 100)
     assert (settings.fault_half_life_s, settings.cordon_suspects) == (1200.0, True)
 
     assert (settings.creating_restart_limit, settings.node_avoid_s) == (3, 600.0)

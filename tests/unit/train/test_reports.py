@@ -9,6 +9,7 @@ import pytest
 
 from swell.api.report import REPORT_BYTES_MAX, SaveReport, TrainingReport, TrainingState
 from swell.train.errors import TrainError
+from swell.train.reports.measures import Measured, SlowestMember
 from swell.train.reports.noise import GradientNoise, noise_of
 from swell.train.reports.rates import Rates
 from swell.train.reports.reporter import PUBLISH_S, Reporter, slowest_of
@@ -108,3 +109,23 @@ def test_learning_rates_follow_their_rule() -> None:
     assert factor("adascale", noise=GradientNoise(1e-9, 1e9)) == pytest.approx(4.0, rel=1e-3)
     with pytest.raises(TrainError, match='lr_rule is "cubic"'):
         factor("cubic")
+
+
+def test_slowest_member_is_named_with_the_steps_of_its_streak() -> None:
+    """The ratio is that of all its steps; another member, or another group, begins anew."""
+    streak = SlowestMember()
+
+    def exchange(*seconds: float) -> tuple[int, float, int] | None:
+        members = [Measured(compute_s=20 * one, n_steps=20) for one in seconds]
+        found = streak.add(members, [0, 1, 2])
+        return (found.index, found.ratio, found.steps) if found else None
+
+    assert streak.is_new_group(1)
+    assert exchange(1.0, 1.0, 2.0) == (2, 2.0, 20)
+    assert exchange(1.0, 1.0, 1.5) == (2, 1.75, 40)
+    assert not streak.is_new_group(1)
+    assert exchange(2.0, 1.0, 1.0) == (0, 2.0, 20)
+    assert exchange(1.0, 1.0, 1.0) is None
+    assert exchange(2.0, 1.0, 1.0) == (0, 2.0, 20)
+    assert streak.is_new_group(2)
+    assert exchange(2.0, 1.0, 1.0) == (0, 2.0, 20)

@@ -15,6 +15,7 @@ from swell.api.aitrainingjob import (
     RestartPolicy,
     RestartScope,
     RoleEndPolicy,
+    StragglerPolicy,
 )
 from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS
 from swell.api.schemas.aitrainingjob_status import AFTER_MAX, ROLES_MAX, job_status
@@ -279,6 +280,11 @@ def _life() -> dict[str, Schema]:
             RequeuePolicy,
             "What becomes of a rigid job that the scheduler preempts: it queues anew, or ends.",
             default=_UNSET.requeue_policy,
+        ),
+        "stragglerPolicy": choice(
+            StragglerPolicy,
+            "What becomes of a pod whose steps take much longer than those of its peers.",
+            default=_UNSET.straggler_policy,
         ),
         "maxRetriesOnPreemption": integer(
             "How often it queues anew, before it ends as Preempted; without it, any number.",

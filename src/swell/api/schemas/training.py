@@ -94,6 +94,7 @@ def training_status() -> Schema:
                 {
                     "index": _count("Its index in the role."),
                     "ratio": _number("Its step time by the median of all."),
+                    "steps": _count("For how many steps on end it has been the slowest."),
                 },
                 description="The slowest member.",
             ),

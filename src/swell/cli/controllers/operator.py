@@ -142,6 +142,13 @@ class JobOptions:
         float,
         option("--node-avoid-period", "Avoid nodes with broken GPUs this long.", is_duration=True),
     ] = _JOBS.node_avoid_s
+    straggler_ratio: Annotated[
+        float,
+        option("--straggler-ratio", "Name members whose steps take more than so many medians."),
+    ] = _JOBS.straggler_ratio
+    straggler_steps: Annotated[
+        int, option("--straggler-steps", "Name them when that has lasted for so many steps.")
+    ] = _JOBS.straggler_steps
     fault_half_life: Annotated[
         float,
         option(
@@ -229,6 +236,11 @@ class JobOptions:
         if limit is not None and limit < 0:
             problem = f"--creating-restart-limit is {limit}, and must not be negative"
             raise CommandError(problem, "leave it out for any number", USAGE)
+        if not self.straggler_ratio > 1 or self.straggler_steps < 1:
+            problem = f"--straggler-ratio is {self.straggler_ratio:g}, and must be more than 1"
+            if self.straggler_steps < 1:
+                problem = f"--straggler-steps is {self.straggler_steps}, and must be positive"
+            raise CommandError(problem, exit_code=USAGE)
         settings = AITrainingJobSettings(
             creating_restart_period_s=self.creating_restart_period,
             creating_duration_period_s=self.creating_duration_period,
@@ -237,6 +249,8 @@ class JobOptions:
             node_lost_after_s=self.node_lost_after,
             node_avoid_s=self.node_avoid_period,
             save_seconds_max=self.save_seconds_max,
+            straggler_ratio=self.straggler_ratio,
+            straggler_steps=self.straggler_steps,
             gpu_fault_conditions=fault_conditions(self.gpu_fault_conditions),
             gpu_fault_taints=fault_taints(self.gpu_fault_taints),
             gpu_fault_after_s=self.gpu_fault_after,

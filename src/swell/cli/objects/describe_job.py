@@ -65,6 +65,9 @@ def _state(job: FoundJob) -> str:
     reason = str(status.get("reason", "")) if job.is_ai_training_job else ""
     lines = [_line("State", state)]
     lines += _block("Why", f"{reason}: {job.message}" if reason and job.message else job.message)
+    for one in status.get("conditions") or ():
+        if (one.get("type"), one.get("status")) == ("Straggler", "True"):
+            lines += _block("Straggler", str(one.get("message", "")))
     last = (status.get("scaleRecords") or status.get("scale_records") or [{}])[-1]
     if last:
         for_ = f" for {last['for']}" if last.get("for") else ""

@@ -12,6 +12,7 @@ In reading order:
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
 - `node_faults`: failures that are blamed on a node, and nodes that new pods avoid for them.
+- `stragglers`: pods that are much slower than their peers.
 - `endings`: whether the job ends, how, and why.
 - `dependencies`: the jobs that must have succeeded before this one.
 - `preemptions`: how often the scheduler preempted the job, and when that ends it.

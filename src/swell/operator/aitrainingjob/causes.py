@@ -68,10 +68,11 @@ class CauseKind(IntEnum):
     CREATION = 3
     GONE = 4
     STRANDED = 5
+    STRAGGLER = 6
 
 
 # Held back while many nodes are silent. A pod that is gone is not: nothing of it may go on.
-_HELD = frozenset({CauseKind.NODE, CauseKind.FAILED})
+_HELD = frozenset({CauseKind.NODE, CauseKind.FAILED, CauseKind.STRAGGLER})
 
 
 @dataclass(frozen=True, slots=True)

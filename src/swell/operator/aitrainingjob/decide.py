@@ -67,6 +67,7 @@ from swell.operator.aitrainingjob.status import (
     in_phase,
     write_status,
 )
+from swell.operator.aitrainingjob.stragglers import straggler_cause, with_straggler
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.reports import newer_training
@@ -110,7 +111,8 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     # The target is recorded; what exists follows it when nothing is lost by it any more.
     targets, shrink = status.target_replicas, waiting_shrink(snapshot, status, members, now)
     status = kept(status, shrink)
-    found = find_causes(snapshot, status, now)
+    status = with_straggler(snapshot, status, now)
+    found = (*find_causes(snapshot, status, now), *straggler_cause(snapshot, status, now))
     causes = restarts.sort_causes(not_held(found, snapshot.mass_failure), snapshot, status)
     status = with_preemptions(snapshot, status)
     end = ending(snapshot, status, causes.final, now)

@@ -13,6 +13,7 @@ from swell.api.aitrainingjob import (
     FINAL_PHASES,
     AITrainingJob,
     AITrainingJobStatus,
+    StragglerPolicy,
 )
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
@@ -207,7 +208,9 @@ def take_snapshot(
         members=owned_by(informers.members, Key(key.namespace, labels.members_name(key.name)), uid),
         nodes=inputs.node_states(nodes),
         trusted=_trusted(job, informers.nodes),
-        has_alternative=roles_with_alternatives(job, informers.nodes.all),
+        has_alternative=roles_with_alternatives(
+            job, informers.nodes.all, _to_move_from(job, pods, inputs)
+        ),
         mass_failure=inputs.mass_failure,
         problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
@@ -222,6 +225,16 @@ def take_snapshot(
         is_recorded=inputs.is_recorded,
         settings=settings,
     )
+
+
+def _to_move_from(job: AITrainingJob, pods: Iterable[Pod], inputs: SnapshotInputs) -> list[str]:
+    """The nodes of the pods that a report may name as the slowest, if such pods are moved."""
+    received = inputs.report
+    slowest = received.report.slowest if received is not None else None
+    if job.spec.straggler_policy is not StragglerPolicy.REPLACE or slowest is None:
+        return []
+    ours = (replica_of(pod, job.metadata.name) for pod in pods)
+    return [one.pod.spec.node_name for one in ours if one.index == slowest.index and one.is_bound]
 
 
 def _trusted(job: AITrainingJob, nodes: Informer[Node]) -> dict[str, str]:

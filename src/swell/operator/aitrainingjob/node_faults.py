@@ -84,14 +84,14 @@ def avoided_nodes(
 
 
 def roles_with_alternatives(
-    job: AITrainingJob, nodes: Callable[[], Iterable[Node]]
+    job: AITrainingJob, nodes: Callable[[], Iterable[Node]], also: Iterable[str] = ()
 ) -> frozenset[str]:
     """The roles whose pods could go to a node on which the job has not failed often.
 
-    The nodes are only looked at for a job that is about to exclude one.
+    The nodes are only looked at for a job that is about to exclude one; `also` are excluded, too.
     """
     counts = fault_counts(job.status.node_faults, {}, float("inf"), 0.0)
-    bad = {name for name, n in counts.items() if n >= HARD}
+    bad = {*also, *(name for name, n in counts.items() if n >= HARD)}
     if not bad:
         return frozenset()
     others = [one for one in nodes() if one.metadata.name not in bad and _is_open(one)]
@@ -158,7 +158,7 @@ def _fault_of(
             if not _is_early_alone(cause, causes, replica, snapshot):
                 return None
             blamed = any((one.node, one.reason) == (node, cause.reason.value) for one in held)
-        case CauseKind.GONE:
+        case _:
             return None
     return NodeFault(
         node=node,

@@ -97,6 +97,7 @@ class JobReason(Enum):
     POD_FAILED = "PodFailed"
     POD_GONE = "PodGone"
     HANG = "Hang"
+    STRAGGLER = "Straggler"
     GANG_INCOMPLETE = "GangIncomplete"
     # Why a job waits.
     REFUSED = "ObjectRefused"
@@ -129,6 +130,7 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.POD_GONE: "the pod was deleted, evicted or preempted by somebody else",
     JobReason.HANG: "a program did no step for hangSeconds; its stacks are in its log",
     JobReason.GANG_INCOMPLETE: "the pod's group cannot have its minimum again; it gets another",
+    JobReason.STRAGGLER: "the steps of a pod take much longer than those of its peers",
     JobReason.REFUSED: "the API server does not accept a pod or another object of the job",
     JobReason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
     JobReason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",

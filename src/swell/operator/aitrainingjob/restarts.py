@@ -33,7 +33,9 @@ BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
 BACKOFF_RESET_S = 600.0
 _LONG_AGO = "1970-01-01T00:00:00Z"
 # Causes whose restarts do not count against the role's restartLimit.
-_UNCHARGED = frozenset({CauseKind.CREATION, CauseKind.GONE, CauseKind.STRANDED})
+_UNCHARGED = frozenset(
+    {CauseKind.CREATION, CauseKind.GONE, CauseKind.STRANDED, CauseKind.STRAGGLER}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ def restart_scope(cause: Cause, snapshot: AITrainingJobSnapshot) -> RestartScope
     """
     spec = snapshot.roles[cause.role]
     alone = cause.kind in (CauseKind.CREATION, CauseKind.STRANDED) or (
-        cause.kind is CauseKind.GONE
+        cause.kind in (CauseKind.GONE, CauseKind.STRAGGLER)
         and (spec.is_elastic or spec.restart_policy is RestartPolicy.NEVER)
     )
     return RestartScope.POD if alone else spec.restart_scope

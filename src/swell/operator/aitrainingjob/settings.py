@@ -29,5 +29,8 @@ class AITrainingJobSettings(OperatorSettings):
     # their kubelets to renew the members folder at once instead of within a minute. The programs
     # tell each other what the first of them has read. A node agent of ours needs none of it.
     touched_pods_max: int = 32
+    # A member whose steps take so many times the median of all, over so many steps, is a straggler.
+    straggler_ratio: float = 1.5
+    straggler_steps: int = 50
     # A pod that is asked to save is deleted after this long, whatever its job says.
     save_seconds_max: float = 120.0

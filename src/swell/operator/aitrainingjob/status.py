@@ -36,6 +36,7 @@ from swell.operator.aitrainingjob.snapshot import (
     is_restarting,
     is_surplus,
 )
+from swell.operator.aitrainingjob.stragglers import straggler_condition
 from swell.operator.aitrainingjob.suspension import running_again
 from swell.operator.framework.recovery import kept_conditions, sound_time
 from swell.operator.framework.reports import REPORT_PACE_S, report_is_due
@@ -219,6 +220,9 @@ def events(
     if (status.suspension is None) is not (old.suspension is None):
         reason = JobReason.RESUMED if status.suspension is None else JobReason.SUSPENDED
         yield make.normal(reason.value, REASON_TEXT[reason])
+    slow = straggler_condition(status)
+    if slow is not None and slow.status == "True" and slow != straggler_condition(old):
+        yield make.warning(slow.reason, slow.message)
     yield from _resizes(make, old, status)
     yield from _standstills(make, old, status)
     if snapshot.refused and old.reason != JobReason.REFUSED.value:
@@ -332,8 +336,12 @@ def _conditions(
         text = f"not done at {snapshot.job.spec.deadline}"
         wanted.append(condition(DEADLINE_MISSED, True, JobReason.DEADLINE_MISSED.value, text))
     dated_ones = [dated(one, status.conditions, at) for one in wanted]
-    lost = disrupted_condition(status.conditions)
-    return (*dated_ones, *([lost] if lost else []), *kept_conditions(status.conditions))
+    own = (disrupted_condition(status.conditions), straggler_condition(status))
+    return (
+        *dated_ones,
+        *(one for one in own if one is not None),
+        *kept_conditions(status.conditions),
+    )
 
 
 def _is_struck(snapshot: AITrainingJobSnapshot) -> bool:

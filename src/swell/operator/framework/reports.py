@@ -188,7 +188,8 @@ def _save(save: SaveReport | None, now: float) -> TrainingSave | None:
 def _slowest(slowest: StragglerReport | None) -> TrainingStraggler | None:
     if slowest is None or not 0 <= slowest.index <= _SIZE_MAX or not _is_sound(slowest.ratio):
         return None
-    return TrainingStraggler(index=slowest.index, ratio=_text(slowest.ratio))
+    steps = slowest.steps if 0 <= slowest.steps <= COUNT_MAX else 0
+    return TrainingStraggler(index=slowest.index, ratio=_text(slowest.ratio), steps=steps)
 
 
 def _text(value: float | None, *, signed: bool = False) -> str:

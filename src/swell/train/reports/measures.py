@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
+from swell.api.report import StragglerReport
 from swell.train.bus.plan import GroupPlan
 from swell.train.collectives import Collectives
 from swell.train.reports.noise import noise_of
@@ -24,6 +26,40 @@ class Measured(msgspec.Struct, array_like=True):
     n_samples: int = 0
 
 
+class SlowestMember:
+    """Names the member that is the slowest exchange after exchange, and since how many steps."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._index = -1
+        self._n_steps = 0
+        self._seconds: list[float] = []
+
+    def is_new_group(self, generation: int) -> bool:
+        """Whether the group has changed since the last call; then nothing is known of it yet."""
+        is_new = generation != self._generation
+        if is_new:
+            self._generation, self._index, self._n_steps, self._seconds = generation, -1, 0, []
+        return is_new
+
+    def add(self, members: list[Measured], indexes: list[int]) -> StragglerReport | None:
+        """Take the measurements of one exchange; the straggler there is by those of its streak."""
+        seconds = [one.compute_s / max(1, one.n_steps) for one in members]
+        n_steps = max((one.n_steps for one in members), default=0)
+        found = slowest_of(seconds, indexes)
+        if found is None or found.index != self._index or len(seconds) != len(self._seconds):
+            self._n_steps, self._seconds = 0, [0.0] * len(seconds)
+        if found is None:
+            self._index = -1
+            return None
+        self._index = found.index
+        self._n_steps += n_steps
+        pairs = zip(self._seconds, seconds, strict=True)
+        self._seconds = [total + one * n_steps for total, one in pairs]
+        whole = slowest_of(self._seconds, indexes)
+        return replace(whole, steps=self._n_steps) if whole is not None else None
+
+
 class Measures:
     """Step times, and squared norms of gradients, of this member and then of all."""
 
@@ -31,6 +67,7 @@ class Measures:
         self._collectives, self._facts = collectives, facts
         self._mine = Measured()
         self._sync_s: float | None = None
+        self._slowest = SlowestMember()
         self._exchanged = (0, -1)  # generation and step: every member of a group agrees on both
 
     def wants_norms(self, step: int) -> bool:
@@ -55,13 +92,15 @@ class Measures:
     def exchange(self, step: int, plan: GroupPlan) -> None:
         """Bring the measurements of all together, at every `EXCHANGE_STEPS`th step."""
         now = (plan.generation, step)
+        if self._slowest.is_new_group(plan.generation):
+            self._facts.slowest = None
         if step % EXCHANGE_STEPS or now == self._exchanged or plan.size < 2:
             return
         raw = self._collectives.gather(msgspec.msgpack.encode(self._mine))
         self._exchanged, self._mine = now, Measured()
         members = [msgspec.msgpack.decode(one, type=Measured) for one in raw]
-        times = [one.compute_s / max(1, one.n_steps) for one in members]
-        self._facts.slowest = slowest_of(times, [member.index for member in plan.members])
+        indexes = [member.index for member in plan.members]
+        self._facts.slowest = self._slowest.add(members, indexes)
         norms = [(m.own_norm2, m.n_samples) for m in members if m.own_norm2 is not None]
         mean = next((m.mean_norm2 for m in members if m.mean_norm2 is not None), None)
         if mean is not None and len(norms) == len(members):
