@@ -96,11 +96,12 @@ def ledger_of(life: JobLife, now: float) -> TimeLedger:
     """Returns the ledger of a life, up to its end or to now."""
     until = max(life.created, now if life.ended is None else life.ended)
     entries = _entries(life, until)
-    if any(mark.name == PAUSED for mark in life.marks):
+    if life.marks and any(mark.name == PAUSED for mark in life.marks):
         entries = _carved(entries, life.marks)
     sums: dict[LedgerCause, float] = {}
     for one in entries:
-        sums[one.cause] = sums.get(one.cause, 0.0) + one.seconds
+        cause = one.cause
+        sums[cause] = sums.get(cause, 0.0) + (one.end - one.start)
     return TimeLedger(tuple(entries), sums)
 
 
@@ -159,19 +160,21 @@ def _entries(life: JobLife, until: float) -> list[LedgerEntry]:
     standing = _Standing()
     entries: list[LedgerEntry] = []
     at, cause, detail = life.created, LedgerCause.QUEUED, ""
+    # Ten thousand lives are asked for at once: this loop is what a query of them costs.
     for change in _in_order(life):
-        if isinstance(change, Mark):
-            standing.mark(change)
-            text = detail
-        else:
+        if isinstance(change, PhaseChange):
             standing.enter(change)
             text = change.message or change.reason
-        moment = min(max(change.at, at), until)
-        if standing.cause is not cause or (text and text != detail):
+        else:
+            standing.mark(change)
+            text = detail
+        became = standing.cause
+        if became is not cause or (text and text != detail):
+            moment = change.at if change.at < until else until
             if moment > at:
                 entries.append(LedgerEntry(at, moment, cause, detail))
                 at = moment
-            cause, detail = standing.cause, text
+            cause, detail = became, text
     if until > at or not entries:
         entries.append(LedgerEntry(at, until, cause, detail))
     return entries

@@ -7,8 +7,8 @@ vanishes has held them until it was found missing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from swell.api.pod import Pod, PodPhase, StateTerminated
@@ -19,8 +19,7 @@ _GIB = 1 << 30
 _HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class JobCost:
+class JobCost(msgspec.Struct, frozen=True, gc=False):
     """The resources that the pods of a job have held, by time."""
 
     cpu_hours: float = 0.0
@@ -97,20 +96,17 @@ def with_pods(life: JobLife, runs: Iterable[PodRun]) -> JobLife:
 def cost_of(life: JobLife, now: float) -> JobCost:
     """Returns what the pods of a job have held, up to its end or to now."""
     held_s = dict(life.folded_s)
+    end = now if life.ended is None else life.ended
     for run in life.pods:
-        held_s[run.role] = held_s.get(run.role, 0.0) + _length_s(run, life, now)
-    cost = JobCost()
+        length_s = (end if run.ended is None else run.ended) - run.started
+        if length_s > 0:
+            held_s[run.role] = held_s.get(run.role, 0.0) + length_s
+    cpu = memory = gpus = pods = 0.0
     for role, length_s in held_s.items():
         shape, hours = life.roles.get(role), length_s / _HOUR_S
-        cost = JobCost(
-            cost.cpu_hours + (hours * shape.cpu_milli / 1000 if shape else 0.0),
-            cost.memory_gib_hours + (hours * shape.memory_bytes / _GIB if shape else 0.0),
-            cost.gpu_hours + (hours * shape.gpus if shape else 0.0),
-            cost.pod_hours + hours,
-        )
-    return cost
-
-
-def _length_s(run: PodRun, life: JobLife, now: float) -> float:
-    until = run.ended if run.ended is not None else life.ended
-    return max(0.0, (now if until is None else until) - run.started)
+        pods += hours
+        if shape is not None:
+            cpu += hours * shape.cpu_milli / 1000
+            memory += hours * shape.memory_bytes / _GIB
+            gpus += hours * shape.gpus
+    return JobCost(cpu, memory, gpus, pods)
