@@ -32,7 +32,7 @@ from swell.operator.framework.status import MESSAGE_MAX, condition, dated
 STRAGGLER: Final = "Straggler"  # the condition
 NONE_IS: Final = "NoStraggler"
 # A replacement costs every member a pause; so long must a role have run since its last restart.
-CALM_S: Final = 600.0
+COOLDOWN_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ def straggler_cause(
         return
     replica = found.replica
     last = status.last_restart_time.get(replica.role)
-    is_calm = last is None or has_passed(parse_time(last), CALM_S, now)
-    if is_calm and replica.role in snapshot.has_alternative:
+    is_settled = last is None or has_passed(parse_time(last), COOLDOWN_S, now)
+    if is_settled and replica.role in snapshot.has_alternative:
         node = replica.pod.spec.node_name
         yield Cause(
             CauseKind.STRAGGLER,
