@@ -91,8 +91,8 @@ def with_straggler(
     else:
         return status
     others = [one for one in status.conditions if one.type != STRAGGLER]
-    told = dated(new, status.conditions, format_time(now))
-    return replace(status, conditions=(*others, told))
+    said = dated(new, status.conditions, format_time(now))
+    return replace(status, conditions=(*others, said))
 
 
 def straggler_condition(status: AITrainingJobStatus) -> Condition | None:
