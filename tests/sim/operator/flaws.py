@@ -514,13 +514,13 @@ def _all_or_none_apart(
 
 
 needs_own_group = native_gang._needs_own_group
+_LEAVES_STRANDED = _inside(causes, "stranded", lambda *_: iter(()))
+
 
 PLANTED_WITH_NATIVE_GROUPS: Mapping[str, Flaw] = {
-    "operator joins a native group that others have left": _inside(
-        native_gang, "_needs_own_group", _all_or_none_apart
+    "operator joins a native group that others have left": _all(
+        _LEAVES_STRANDED, _inside(native_gang, "_needs_own_group", _all_or_none_apart)
     ),
-    "operator leaves pods in a native group that cannot start": _inside(
-        causes, "stranded", lambda *_: iter(())
-    ),
+    "operator leaves pods in a native group that cannot start": _LEAVES_STRANDED,
     "operator creates native gangs at once": _inside(native_gang, "_has_minimum", lambda *_: True),
 }

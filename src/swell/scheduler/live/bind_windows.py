@@ -28,6 +28,7 @@ from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 
 # Phases of groups that were complete. Not Unknown: a single running pod makes a group Unknown.
 _STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
+_HOLDING = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 @dataclass(slots=True)
@@ -49,8 +50,8 @@ class BindWindows:
         self.is_enabled = True
         self._open: dict[str, BindWindow] = {}
         self._complete: dict[str, Uid] = {}
-        # Gangs of which no pod was left. Their status may still say that they were complete, so
-        # this has to be remembered.
+        # Gangs of which no pod was left, except ended ones. Their status may still say that they
+        # were complete, so this has to be remembered.
         self._empty: dict[str, Uid] = {}
 
     def __contains__(self, job: str) -> bool:
@@ -71,8 +72,8 @@ class BindWindows:
         """Update the state of a gang. One found bound in part, after a restart, gets a window."""
         if job.min_member <= 1:
             return
-        n_scheduled = n_placed(job)
-        if not n_scheduled:
+        n_scheduled, n_alive = n_placed(job), n_holding(job)
+        if not n_alive:
             self._complete.pop(job.key, None)
             self._empty[job.key] = job.group.metadata.uid
         if n_scheduled >= job.min_member and is_whole(job):
@@ -83,7 +84,7 @@ class BindWindows:
                 self._open.pop(job.key, None)
                 self._complete[job.key] = job.group.metadata.uid
                 self._empty.pop(job.key, None)
-        elif n_scheduled and job.key not in self._open and not self.was_complete(job):
+        elif n_alive and job.key not in self._open and not self.was_complete(job):
             self.begin(job, job.evictable(), now)
 
     def was_complete(self, job: JobInfo) -> bool:
@@ -136,8 +137,18 @@ def is_whole(job: JobInfo) -> bool:
 
 def n_placed(job: JobInfo) -> int:
     """Returns how many pods have a node, including those that have ended or are leaving."""
-    counts = job.counts
-    leaving = counts[TaskStatus.RELEASING] and sum(
+    return job.counts.of(SCHEDULED) + _n_leaving(job)
+
+
+def n_holding(job: JobInfo) -> int:
+    """Returns how many pods have a node and have not ended.
+
+    A gang of which only ended pods are left holds nothing. What comes of it again begins together.
+    """
+    return job.counts.of(_HOLDING) + _n_leaving(job)
+
+
+def _n_leaving(job: JobInfo) -> int:
+    return job.counts[TaskStatus.RELEASING] and sum(
         task.node != NOWHERE for task in job.in_status(TaskStatus.RELEASING)
     )
-    return counts.of(SCHEDULED) + leaving

@@ -108,6 +108,7 @@ class Scheduler:
             clock=clock,
             random=random,
             is_busy=lambda: self.binder.is_busy,
+            windows=self.windows,
             meter=metrics,
         )
         self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)

@@ -84,7 +84,8 @@ class EvictionRecords:
     """Writes the records of evictions on groups."""
 
     def __init__(self, cluster: Cluster, cache: SchedulerCache, clock: Clock) -> None:
-        self._executor = Executor(cluster, informers=[cache.informers.groups])
+        self._groups = cache.informers.groups
+        self._executor = Executor(cluster, informers=[self._groups])
         self._clock = clock
 
     async def write(self, key: Key, uid: Uid, why: EvictionCause) -> bool:
@@ -101,4 +102,9 @@ class EvictionRecords:
         if failure is None:
             return True
         log.info("eviction not recorded", group=str(key), why=failure.message)
-        return failure.kind in {FailureKind.STALE, FailureKind.REFUSED}
+        if failure.kind is not FailureKind.STALE:
+            return failure.kind is FailureKind.REFUSED
+        # A server also answers with a conflict where only too many write at once.
+        await self._groups.refresh(key)
+        held = self._groups.get(key)
+        return held is None or held.metadata.uid != uid

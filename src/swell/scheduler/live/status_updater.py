@@ -30,7 +30,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step, patch_object
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.domains import ChosenDomain
-from swell.scheduler.live.bind_windows import n_placed
+from swell.scheduler.live.bind_windows import BindWindows, n_holding
 from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
 from swell.scheduler.live.native_status import native_conditions, native_write
 from swell.scheduler.model.jobs import JobInfo
@@ -82,9 +82,11 @@ class StatusUpdater:
         clock: Clock,
         random: Random,
         is_busy: Callable[[], bool] = lambda: False,
+        windows: BindWindows,
         meter: WriteMeter | None = None,
     ) -> None:
         self._cache = cache
+        self._windows = windows
         self._events = events
         self._is_busy = is_busy
         self._clock = clock
@@ -104,7 +106,7 @@ class StatusUpdater:
             known.status, known.session = status, session
         else:
             known = self._pending[meta.key] = _PendingStatus(meta.uid, status, session)
-        wanted = next_status(job, status, session, "")
+        wanted = next_status(job, status, session, "", begins=job.key in self._windows)
         if not _differs(job.group.status, wanted):
             known.due_since = None
             return
@@ -175,7 +177,8 @@ class StatusUpdater:
             self._queue.add_after(key, BUSY_S)
             return
         old, refusal = job.group.status, pending.status.refusal
-        new = next_status(job, pending.status, pending.session, format_time(self._clock.now()))
+        now, begins = format_time(self._clock.now()), job.key in self._windows
+        new = next_status(job, pending.status, pending.session, now, begins=begins)
         if not _differs(old, new):
             return
         steps = (_write_of(job, new), *self._annotation(job))
@@ -204,8 +207,13 @@ class StatusUpdater:
         self._queue.retry(key, failure.retry_after_s)
 
 
-def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> PodGroupStatus:
-    """Returns the status after a session. Conditions of other writers are kept as they are."""
+def next_status(
+    job: JobInfo, found: GroupStatus, session: str, now: str, *, begins: bool = False
+) -> PodGroupStatus:
+    """Returns the status after a session. Conditions of other writers are kept as they are.
+
+    `begins` says that the gang is being bound: what it once was no longer counts.
+    """
     counts, old = job.counts, job.group.status
     conditions = {condition.type: condition for condition in old.conditions}
     refusal = found.refusal
@@ -226,11 +234,11 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
         conditions[UNSCHEDULABLE] = _dated(conditions[UNSCHEDULABLE], condition, session, now)
     conditions |= _never_condition(conditions.get(CANNOT_EVER_FIT), found.never, session, now)
     if found.phase in {PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED}:
-        # It stays while any pod is left: it records that the gang was complete once, which the
-        # bind windows of the next process need.
+        # It stays while any pod is left that has not ended: it records that the gang was complete
+        # once, which the bind windows of the next process need.
         condition = PodGroupCondition(type=SCHEDULED, status="True", reason=READY_REASON)
         conditions[SCHEDULED] = _dated(conditions.get(SCHEDULED), condition, session, now)
-    elif SCHEDULED in conditions and not n_placed(job):
+    elif SCHEDULED in conditions and (begins or not n_holding(job)):
         condition = PodGroupCondition(type=SCHEDULED, status="False", reason=GONE_REASON)
         conditions[SCHEDULED] = _dated(conditions[SCHEDULED], condition, session, now)
     return PodGroupStatus(

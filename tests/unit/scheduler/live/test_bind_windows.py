@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swell.api.codec import convert
 from swell.api.core import Node
 from swell.api.meta import Body
-from swell.api.pod import Pod
+from swell.api.pod import Pod, PodPhase, PodStatus
 from swell.api.scheduling import PodGroup
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.model.jobs import JobInfo
@@ -88,3 +90,24 @@ def test_single_pods_and_jobs_that_are_gone_have_no_window() -> None:
     windows.forget_missing({})
 
     assert windows.next_deadline() is None
+
+
+def test_gang_of_which_only_ended_pods_are_left_begins_anew() -> None:
+    """What comes again holds room alone otherwise, for as long as the rest does not come."""
+    snapshot, job = a_gang(n_bound=3, phase="Running")
+    windows = BindWindows(30.0)
+    windows.observe(job, now=0.0)
+    assert windows.was_complete(job)
+    ended = msgspec.structs.replace(
+        job.tasks["ns/p0"].pod, status=PodStatus(phase=PodPhase.SUCCEEDED)
+    )
+    snapshot.put_pod(ended)
+    again = job.tasks["ns/p1"].pod
+    snapshot.remove_pod("ns/p1")
+    snapshot.remove_pod("ns/p2")
+    windows.observe(job, now=10.0)
+    assert not windows.was_complete(job)
+    snapshot.put_pod(again)
+    windows.observe(job, now=20.0)
+
+    assert list(windows.overdue(50.0)) == ["ns/g"]

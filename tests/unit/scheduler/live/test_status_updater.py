@@ -50,6 +50,19 @@ def test_gang_that_runs_says_that_it_was_complete() -> None:
     assert [(c.type, c.status) for c in found.conditions] == [("Scheduled", "True")]
 
 
+def test_gang_that_is_being_bound_no_longer_says_that_it_was_complete() -> None:
+    """A scheduler that dies meanwhile must not leave a part of it behind for ever."""
+    _, job = a_gang(n_bound=3)
+    whole = next_status(job, GroupStatus(PodGroupPhase.RUNNING), "s", "t")
+    _, job = a_gang(n_bound=1)
+    job.group = type(job.group)(metadata=job.group.metadata, spec=job.group.spec, status=whole)
+    lost = next_status(job, GroupStatus(PodGroupPhase.UNKNOWN), "s", "t")
+    begun = next_status(job, GroupStatus(PodGroupPhase.INQUEUE), "s", "t", begins=True)
+
+    assert [(c.type, c.status) for c in lost.conditions] == [("Scheduled", "True")]
+    assert [(c.type, c.status) for c in begun.conditions] == [("Scheduled", "False")]
+
+
 def test_groups_are_written_after_pods_are_bound_but_not_too_late() -> None:
     """Bindings come before statuses, for a limited time."""
 

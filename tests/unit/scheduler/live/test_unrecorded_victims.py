@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from swell.api.kinds import POD_GROUPS
+from swell.api.resource import Resource
+from swell.api.scheduling import LOSS_ANNOTATION
 from swell.scheduler.config import DEFAULT, PluginOption
 from swell.scheduler.live.settings import SchedulerSettings
 from tests.unit.runtime.world import failure
@@ -84,3 +87,41 @@ def test_preemptor_is_not_bound_when_the_shrink_is_refused() -> None:
         assert await target(stage) == 2 or all(are_marked)
 
     on_stage(play, TREE)
+
+
+def test_victims_stay_until_their_group_says_why_though_the_server_has_a_conflict() -> None:
+    """The record asks for no version: the conflict is no reason to go on without it."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.priority("high", 10)
+        stage.start()
+        await stage.sleep(2)
+        await stage.gang("low", 4)
+        await stage.sleep(2)
+        await stage.run_pods()
+        line, n_conflicts = stage.lines[-1], 4
+        begin = line._begin
+
+        async def conflict_at_records(verb: str, resource: Resource[object], key: object) -> None:
+            nonlocal n_conflicts
+            await begin(verb, resource, key)
+            if (verb, str(resource), str(key)) == ("patch", str(POD_GROUPS), "ns/low") and (
+                n_conflicts
+            ):
+                n_conflicts -= 1
+                raise failure(409, "Conflict")
+
+        line._begin = conflict_at_records  # type: ignore[method-assign, assignment]
+        await stage.gang("high", 2, priorityClassName="high")
+        for _ in range(400):
+            await stage.sleep(0.25)
+            pods = await stage.pods()
+            if any(pod.metadata.deletion_timestamp for pod in pods):
+                break
+        group = await stage.read_group("low")
+
+        assert n_conflicts == 0
+        assert "ns/high" in group.metadata.annotations[LOSS_ANNOTATION]
+
+    on_stage(play)
