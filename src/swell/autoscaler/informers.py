@@ -29,13 +29,16 @@ from swell.api.trainingjob import TrainingJob
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.informer import Informer, InformerMeter, RunnableInformer
-from swell.runtime.reflector import InformerOptions
+from swell.runtime.reflector import GATED_RECHECK_S, InformerOptions
 
 T = TypeVar("T", bound=ApiObject)
 
 _REQUIRED = InformerOptions()
 # A cluster without our CRDs serves none of these kinds; they count as empty there.
 _OPTIONAL = InformerOptions(is_optional=True)
+# Without these, only gangs that use them are judged less well. An account of the release before
+# has no right to read them.
+_SPARE = InformerOptions(is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class AutoscalerInformers:
             queues=informer(QUEUES),
             priorities=informer(PRIORITY_CLASSES),
             namespaces=informer(NAMESPACES),
-            hyper_nodes=informer(HYPER_NODES),
+            hyper_nodes=informer(HYPER_NODES, _SPARE),
             jobs=informer(AI_TRAINING_JOBS, selection=Selection(namespace)),
             trainer_jobs=informer(TRAINING_JOBS, selection=Selection(namespace)),
         )

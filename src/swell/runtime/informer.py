@@ -145,7 +145,7 @@ class Informer(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether the first list is in, or the kind is optional and not served."""
+        """Whether the first list is in, or the kind is optional and not served or readable."""
         return self._reflector.synced.is_set()
 
     @property

@@ -69,6 +69,9 @@ class InformerOptions:
     sees_own_writes: bool = False
     # The cluster may not serve the kind. Then there are no objects, and the informer is synced.
     is_optional: bool = False
+    # This process may lack the right to read the kind, and can do without: then, too, it is empty.
+    # Only before the first list: a right that is taken away later leaves a cache out of date.
+    may_be_forbidden: bool = False
     # The longest pause between two looks whether a kind is served by now.
     recheck_s: float = UNSERVED_S_MAX
 
@@ -201,6 +204,12 @@ class Reflector(Generic[T]):
             if self._options.is_optional:
                 self.synced.set()
             raise
+        except ForbiddenError:
+            was_read = self.synced.is_set() and self.is_served
+            if self._options.may_be_forbidden and not was_read:
+                self.is_served = False
+                self.synced.set()
+            raise
         self._sink.replace(listed, version)
         self.is_served = True
         self.last_error = ""
@@ -229,10 +238,14 @@ class Reflector(Generic[T]):
                 self._heard_at = self._clock.monotonic()
 
     def _note(self, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}" if self.is_served else NOT_SERVED
+        is_forbidden = isinstance(error, ForbiddenError)
+        is_absent = not self.is_served and not is_forbidden
+        text = NOT_SERVED if is_absent else f"{type(error).__name__}: {error}"
+        if is_forbidden and not self.is_served:
+            text += "; the kind counts as empty until it may be read"
         if text != self.last_error:  # an error that lasts is logged once
-            needs_help = not self.is_served or isinstance(error, ForbiddenError)
-            write = log.warning if needs_help and not self._options.is_optional else log.info
+            needs_help = is_forbidden or (is_absent and not self._options.is_optional)
+            write = log.warning if needs_help else log.info
             write("watch interrupted", resource=str(self._resource), error=text)
         self.last_error = text
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
@@ -524,6 +525,47 @@ def test_optional_kind_that_is_not_served_is_empty_and_not_in_the_way() -> None:
         await until(lambda: len(toys) == 1)
 
         assert toys.is_served
+
+    play(story)
+
+
+def test_kind_that_may_not_be_read_is_empty_and_not_in_the_way() -> None:
+    """It is said once, looked for rarely, and read as soon as it may be."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        line.fail_before["list"] = [failure(403, "Forbidden")] * 10_000
+        toys = world.toys(line, is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S)
+        await world.add_toy("a")
+        with capture_logs() as logs:
+            await started(toys)
+            await asyncio.sleep(3600)
+        assert len(toys) == 0
+        assert toys.problem() == ""
+        assert len(line.calls) < 11 + 3600 / (GATED_RECHECK_S / 2)
+        said = [one for one in logs if one["event"] == "watch interrupted"]
+        assert [one["log_level"] for one in said] == ["warning"]
+        assert "counts as empty until it may be read" in said[0]["error"]
+        line.fail_before["list"] = []
+        await until(lambda: len(toys) == 1, within_s=2 * GATED_RECHECK_S)
+
+        assert toys.is_served
+
+    play(story)
+
+
+def test_kind_that_is_needed_is_not_empty_where_it_may_not_be_read() -> None:
+    """An optional kind is one that the cluster may lack, not one that may be overlooked."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        line.fail_before["list"] = [failure(403, "Forbidden")] * 10_000
+        toys = world.toys(line, is_optional=True)
+        run = asyncio.get_running_loop().create_task(toys.run())
+        await asyncio.sleep(600)
+        assert not toys.synced
+        assert "not listed yet: ForbiddenError" in toys.problem()
+        run.cancel()
 
     play(story)
 
