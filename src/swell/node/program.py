@@ -125,7 +125,7 @@ async def _run_processes(
         manager.add("announcement", lambda: _announce(agent, clock, on_ready))
         add_leaving(manager, agent, LEAVE_S)
         logs = ContainerLogs(Folders(options.home).logs, runtime.is_live, clock)
-        server = LogServer(cluster, agent.pods, logs, names[0])
+        server = LogServer(cluster, agent.pods, logs, runtime, names[0])
         tls = await log_tls(cluster, options.home / "node")
         async with serving(server, listener, tls):
             try:

@@ -128,6 +128,18 @@ def test_kubectl_reaches_pods(running: Machine, tmp_path: Path) -> None:
     assert (tmp_path / "back").read_bytes() == large.read_bytes()
 
 
+def test_kubectl_forwards_ports(running: Machine, port: int) -> None:
+    """Several connections through one tunnel."""
+    binaries.require(("kubectl",))
+    config = f"--kubeconfig={running.home}/kubeconfig"
+    kubectl = (str(binaries.binary("kubectl")), config)
+    with forwarding(running, *kubectl, "port-forward", f"pod/{POD}", f":{port}") as line:
+        address = line.split()[2]
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://{address}/page", timeout=WITHIN_S) as answer:
+                assert answer.read() == b"hello"
+
+
 @pytest.mark.usefixtures("port")
 def test_right_to_exec_is_a_right_of_its_own(running: Machine) -> None:
     """A viewer may read pods and run nothing in them."""

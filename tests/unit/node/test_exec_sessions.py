@@ -79,12 +79,12 @@ def test_input_comes_whole_and_ends(tmp_path: Path) -> None:
     async def act(execute: Execute) -> None:
         small = execute(ExecCommand(("cat",), stdin=True))
         await small.write(b"hello")
-        small.close_input()
+        await small.close_input()
         assert await ran(small) == (b"hello", b"", 0)
         large = execute(ExecCommand(("wc", "-c"), stdin=True))
         reading = asyncio.create_task(ran(large))
         await large.write(b"x" * 1_000_000)
-        large.close_input()
+        await large.close_input()
         assert (await reading)[0].split() == [b"1000000"]
 
     in_container(tmp_path, act)
@@ -106,7 +106,7 @@ def test_terminal_has_a_size_and_keys(tmp_path: Path) -> None:
     async def act(execute: Execute) -> None:
         script = "test -t 0 && test -t 1 && read answer && stty size && echo got $answer"
         session = execute(ExecCommand(("sh", "-c", script), stdin=True, tty=True))
-        session.resize(columns=101, rows=33)
+        await session.resize(columns=101, rows=33)
         await session.write(b"yes\n")
         out, _, code = await ran(session)
         assert code == 0

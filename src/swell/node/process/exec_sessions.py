@@ -118,7 +118,7 @@ class ExecSession:
         finally:
             loop.remove_writer(self._input)
 
-    def close_input(self) -> None:
+    async def close_input(self) -> None:
         """Let the command see the end of its input."""
         self._is_input_over = True
         self._close_input_if_over()
@@ -134,7 +134,7 @@ class ExecSession:
             os.close(self._input)
             self._input = -1
 
-    def resize(self, columns: int, rows: int) -> None:
+    async def resize(self, columns: int, rows: int) -> None:
         """Tell the command's terminal how large the user's is."""
         if self._terminal >= 0:
             size = struct.pack("HHHH", rows & 0xFFFF, columns & 0xFFFF, 0, 0)

@@ -1,8 +1,9 @@
-"""Finds the logs of containers, and serves them the way a kubelet does.
+"""Finds the logs of containers, and serves them and commands the way a kubelet does.
 
-The server answers `GET /containerLogs/NAMESPACE/POD/CONTAINER` over TLS. A client needs a
-certificate of the cluster's authority, or a token that the API server accepts, and the right to
-read nodes/proxy. An API server in the same process reads the logs directly.
+The server answers `GET /containerLogs/NAMESPACE/POD/CONTAINER` over TLS, and `/exec/...` as a
+WebSocket. A client needs a certificate of the cluster's authority, or a token that the API server
+accepts, and the right to read nodes/proxy; for commands, to create it. An API server in the same
+process reads the logs directly.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from pathlib import Path
 
 from aiohttp import web
 
-from swell.api.codec import convert
+from swell.api.codec import convert, to_body
 from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body, Key, Uid
 from swell.api.times import parse_time
 from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.logs import LogRequest, parse_log_request, send_log
 from swell.cluster.embedded.http.options import parse_query
+from swell.cluster.embedded.http.streams import CommandSource, exec_command, run_command
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.private import make_private_folder
 from swell.node.agent import PodAgent
@@ -46,6 +48,8 @@ AUTHORITIES = Key("kube-system", "extension-apiserver-authentication")
 AUTHORITY = "client-ca-file"
 
 
+# What is served, and the verb on nodes/proxy that it takes.
+_VERBS = {"containerLogs": "get", "exec": "create"}
 IsLive = Callable[[Uid, str], bool]
 
 
@@ -95,36 +99,41 @@ class LogServer:
     cluster: Cluster
     pods: PodAgent
     logs: ContainerLogs
+    commands: CommandSource
     node: str
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
-        if len(parts) != 4 or parts[0] != "containerLogs" or request.method != "GET":
-            return web.Response(status=404, text="only /containerLogs is served here\n")
-        if not await self._is_allowed(request):
+        verb = _VERBS.get(parts[0])
+        if len(parts) != 4 or verb is None or request.method != "GET":
+            return web.Response(status=404, text="only /containerLogs and /exec are served here\n")
+        if not await self._is_allowed(request, verb):
             return web.Response(status=401, text="Unauthorized\n")
         pod = self.pods.informer.get(Key(parts[1], parts[2]))
         if pod is None:
             return web.Response(status=404, text=f"pod {parts[2]} is not on this node\n")
         try:
+            if parts[0] == "exec":
+                command = exec_command(parse_query(request.query_string))
+                return await run_command(request, to_body(pod), parts[3], command, self.commands)
             options = parse_log_request(pod.metadata.name, parse_query(request.query_string))
             pieces = self.logs.read_pod(pod, replace(options, container=parts[3]))
             return await send_log(request, pieces)
         except ClusterError as error:
             return web.Response(status=error.status.code, text=f"{error}\n")
 
-    async def _is_allowed(self, request: web.BaseRequest) -> bool:
-        """Whether the client is authenticated and may read this node."""
+    async def _is_allowed(self, request: web.BaseRequest, verb: str) -> bool:
+        """Whether the client is authenticated and may do this to the node."""
         try:
             client = _certificate_user(request)
             if client is None and (token := _token(request)):
                 client = await token_user(self.cluster, token)
-            return client is not None and await self._may_read(client)
+            return client is not None and await self._may(verb, client)
         except (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError):
             return False
 
-    async def _may_read(self, client: ReviewedUser) -> bool:
-        attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": self.node}
+    async def _may(self, verb: str, client: ReviewedUser) -> bool:
+        attributes = {"verb": verb, "resource": "nodes", "subresource": "proxy", "name": self.node}
         return await is_allowed(self.cluster, client, {"resourceAttributes": attributes})
 
 

@@ -20,8 +20,12 @@
 - `responses`: objects, lists, events and Status objects as bytes.
 - `tables`: the tables that kubectl prints.
 - `watches`: watches as streams of lines.
-- `streams`: commands in containers and ports of pods, over WebSockets.
+- `streams`: commands in containers, their output, and ports of pods, over WebSockets.
+- `spdy`: the frames that kubectl sends inside a WebSocket to forward ports.
+- `tunnels`: ports of pods by such frames.
+- `node_agents`: the servers of node agents, and why they trust this one.
 - `logs`: the logs of pods, fetched from node agents.
+- `node_commands`: commands in containers, at node agents of other processes.
 - `metrics`: figures of the running server.
 - `discovery`: the documents that list what is served.
 - `openapi`: the documents that describe it.

@@ -1,9 +1,8 @@
 """The `log` subresource: its options, and logs fetched from the agents of the nodes.
 
 The options are checked as a real server checks them. Logs are read by a `LogSource`: `NodeLogs`
-fetches them from node agents, as an API server does from kubelets. Agents know the server by its
-certificate, which a ConfigMap tells them to trust, so that the server sends no secret, not even to
-a process that has taken over an agent's port. The bytes an agent sends are passed on unread.
+fetches them from node agents, as an API server does from kubelets. The bytes an agent sends are
+passed on unread.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import ssl
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -20,21 +18,15 @@ from urllib.parse import urlencode
 import aiohttp
 from aiohttp import web
 
-from swell.api.meta import Body, Key
+from swell.api.meta import Body
 from swell.api.times import parse_time
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.http.credentials import Files, server_tls
+from swell.cluster.embedded.http.node_agents import NodeAgents
 from swell.cluster.embedded.http.options import Query, is_true, number
 from swell.cluster.embedded.http.watches import STALL_S
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.schema.field_errors import FieldError, forbidden, invalid
 
-ACTOR = "logs"
-# A real API server publishes in this ConfigMap which authorities its back ends may trust.
-AUTHORITIES = Key("kube-system", "extension-apiserver-authentication")
-AUTHORITY = "client-ca-file"
 CONNECT_S = 10.0
 PIECE_BYTES = 64 << 10
 REFUSAL_BYTES_MAX = 2000  # a refusal becomes the message of a Status
@@ -132,41 +124,17 @@ async def _write(response: web.StreamResponse, piece: bytes, stall_s: float) -> 
 
 
 class NodeLogs:
-    """Reads logs from the HTTPS servers of node agents, which must trust it: `publish` first."""
+    """Reads logs from node agents."""
 
-    def __init__(self, api: ApiServer, files: Files) -> None:
-        self._api = api
-        self._files = files
-
-    def publish(self) -> None:
-        """Write the ConfigMap by which agents trust this server's certificate.
-
-        The certificate is made now if there is none.
-        """
-        server_tls(self._files)
-        kind = self._api.registry.stored("configmaps")
-        if kind is None:
-            raise AssertionError("configmaps are built in")
-        namespace, name = AUTHORITIES
-        body: Body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": namespace},
-            "data": {AUTHORITY: self._files.certificate.read_text()},
-        }
-        if self._api.storage.get("configmaps", AUTHORITIES) is None:
-            self._api.create(kind, namespace, body, RequestContext(ACTOR))
-        else:
-            self._api.update(kind, AUTHORITIES, body, RequestContext(ACTOR))
+    def __init__(self, agents: NodeAgents) -> None:
+        self.agents = agents
 
     async def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:
         """The log in pieces; ClusterError when the node does not send it."""
-        meta = pod["metadata"]
-        url = self._agent_url(pod["spec"]["nodeName"])
-        path = f"{url}/containerLogs/{meta['namespace']}/{meta['name']}/{request.container}"
+        path = self.agents.url(pod, "containerLogs", request.container)
         # No limit in all: a log is followed for as long as its container runs.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        connector = aiohttp.TCPConnector(ssl=self._tls())
+        connector = aiohttp.TCPConnector(ssl=self.agents.tls())
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
@@ -180,29 +148,6 @@ class NodeLogs:
                     yield piece
         except (aiohttp.ClientError, OSError) as error:
             raise refusals.internal(f"no log from node: {error}") from error
-
-    def _agent_url(self, node: str) -> str:
-        """The address of a node agent's server, from the node's status."""
-        found = self._api.storage.get("nodes", Key("", node))
-        if found is None:
-            raise refusals.not_found("nodes", "", node)
-        status = found.body.get("status") or {}
-        endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
-        addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or ()}
-        if not endpoint.get("Port") or not addresses.get("InternalIP"):
-            raise bad_request(f"node {node} serves no logs")
-        return f"https://{addresses['InternalIP']}:{endpoint['Port']}"
-
-    def _tls(self) -> ssl.SSLContext:
-        """A client that shows its certificate and checks none.
-
-        Agents sign their own certificates, so checking one would prove nothing.
-        """
-        tls = ssl.create_default_context()
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-        tls.load_cert_chain(self._files.certificate, self._files.key)
-        return tls
 
 
 def _range_errors(given: LogRequest, query: Query) -> list[FieldError]:

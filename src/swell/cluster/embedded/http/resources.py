@@ -52,10 +52,12 @@ from swell.cluster.embedded.http.routing import (
 )
 from swell.cluster.embedded.http.streams import (
     CommandSource,
+    serve_attach,
     serve_exec,
     serve_port_forward,
 )
 from swell.cluster.embedded.http.tables.table import scale_kind
+from swell.cluster.embedded.http.tunnels import is_tunnel, serve_tunnel
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind
@@ -66,7 +68,7 @@ from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import forbidden, required
 
-# Bidirectional streams. The first is not served.
+# Bidirectional streams.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 # Subresources that no table can be made of.
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
@@ -440,9 +442,11 @@ class Resources:
             raise refusals.not_allowed(request.identity, wanted, decision.reason)
         if name == "exec":
             return await serve_exec(request.http, pod, request.query, self._commands)
+        if name == "portforward" and is_tunnel(request.http):
+            return await serve_tunnel(request.http, pod)
         if name == "portforward":
             return await serve_port_forward(request.http, pod, request.query)
-        raise refusals.not_implemented(name)
+        return await serve_attach(request.http, pod, request.query, self._logs)
 
     async def _log(self, request: ResourceRequest) -> web.StreamResponse:
         asked = parse_log_request(request.path.name, request.query)

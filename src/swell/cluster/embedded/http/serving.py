@@ -32,6 +32,8 @@ from swell.cluster.embedded.http.gate import Gate
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.metrics import ServerMetrics
+from swell.cluster.embedded.http.node_agents import NodeAgents
+from swell.cluster.embedded.http.node_commands import NodeCommands
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.rotation import CertificateFile, OpenRequests, following
 from swell.cluster.embedded.http.streams import CommandSource
@@ -90,9 +92,17 @@ async def _serve_until_stopped(
         api = new_api_server(durable.storage, clock, rng, settings.gates)
         manager = Manager(clock=clock, drain_s=SHUTDOWN_S)
         add_services(manager, api, rng, settings)
-        logs = NodeLogs(api, credentials.Files(folder))
-        logs.publish()
-        async with listening(api, folder, clock=clock, rng=rng, port=port, logs=logs) as served:
+        agents = NodeAgents(api, credentials.Files(folder))
+        agents.publish()
+        async with listening(
+            api,
+            folder,
+            clock=clock,
+            rng=rng,
+            port=port,
+            logs=NodeLogs(agents),
+            commands=NodeCommands(agents),
+        ) as served:
             if on_ready is not None:
                 on_ready(served)
             gc.freeze()  # the built-in kinds are served for ever: no collection looks through them
@@ -193,7 +203,7 @@ async def listening(
     )
     runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
-    publish = logs.publish if isinstance(logs, NodeLogs) else _nothing
+    publish = logs.agents.publish if isinstance(logs, NodeLogs) else _nothing
     certificate = CertificateFile(files, tls)
     async with (
         connections.accepting(listener, tls, server),

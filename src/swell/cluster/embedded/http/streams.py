@@ -1,14 +1,14 @@
-"""The subresources `exec` and `portforward` of pods, over WebSockets.
+"""The subresources `exec`, `attach` and `portforward` of pods, over WebSockets.
 
-Both speak the channel protocol of Kubernetes: every message is binary, and its first byte says
+All speak the channel protocol of Kubernetes: every message is binary, and its first byte says
 which stream the rest belongs to.
 
-    exec            0 stdin, 1 stdout, 2 stderr, 3 the Status at the end, 4 the terminal's size;
+    exec, attach    0 stdin, 1 stdout, 2 stderr, 3 the Status at the end, 4 the terminal's size;
                     in version 5 a message 255, N closes stream N
     portforward     2i the data and 2i+1 the errors of the i-th port, each begun by the port number
 
-Commands are started by a `CommandSource`, the agent of the nodes in the same process. The ports of
-pods are addresses of this machine, which are connected to directly.
+Commands are started by a `CommandSource`: the agent of the nodes in the same process, or agents in
+others. The ports of pods are addresses of this machine, which are connected to directly.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import os
 import struct
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,9 +28,10 @@ from aiohttp import WSMsgType, web
 from swell.api.codec import decode, encode
 from swell.api.meta import Body
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.http.logs import container_of
+from swell.cluster.embedded.http.logs import LogRequest, LogSource, container_of
 from swell.cluster.embedded.http.options import Query, is_true
 from swell.cluster.embedded.refusals import bad_request
+from swell.runtime.errors import ClusterError
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -60,9 +62,9 @@ class CommandSession(Protocol):
 
     async def write(self, data: bytes) -> None: ...
 
-    def close_input(self) -> None: ...
+    async def close_input(self) -> None: ...
 
-    def resize(self, columns: int, rows: int) -> None: ...
+    async def resize(self, columns: int, rows: int) -> None: ...
 
     @property
     def exit_code(self) -> int: ...
@@ -108,8 +110,15 @@ async def serve_exec(
     command = exec_command(query)
     container = container_of(pod, (query.get("container") or [""])[0])
     if source is None:
-        raise refusals.not_implemented("exec in pods whose node agent is another process")
-    _check_upgrade(http)
+        raise refusals.not_implemented("exec without a node agent")
+    return await run_command(http, pod, container, command, source)
+
+
+async def run_command(
+    http: web.BaseRequest, pod: Body, container: str, command: ExecCommand, source: CommandSource
+) -> web.StreamResponse:
+    """Run a command in a container that is known to be the pod's."""
+    check_upgrade(http)
     try:
         session = source.execute(pod, container, command)
     except LookupError as error:
@@ -120,11 +129,60 @@ async def serve_exec(
     try:
         return await _relay(http, session)
     finally:
-        await session.close()
+        await _close(session)
+
+
+async def serve_attach(
+    http: web.BaseRequest, pod: Body, query: Query, source: LogSource
+) -> web.StreamResponse:
+    """Pass on what a container prints from now on, until it ends.
+
+    Containers have no input here, so that what the client types is dropped.
+    """
+    if not any(is_true(query, name) for name in ("stdin", "stdout", "stderr")):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    container = container_of(pod, (query.get("container") or [""])[0])
+    check_upgrade(http)
+    wanted = LogRequest(container, follow=True, tail_lines=0)
+    session = AttachedSession(source.read(pod, wanted))
+    try:
+        return await _relay(http, session)
+    finally:
+        await _close(session)
+
+
+class AttachedSession:
+    """The output of a container as a session; its end is a success, however the container ends."""
+
+    exit_code = 0
+
+    def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
+        self._pieces = pieces
+        self.start_problem = ""
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """The output in pieces; both streams of a container are one in its log."""
+        try:
+            async for piece in self._pieces:
+                yield STDOUT, piece
+        except ClusterError as error:
+            self.start_problem = str(error)
+
+    async def write(self, data: bytes) -> None:
+        """Drop input."""
+
+    async def close_input(self) -> None:
+        """Do nothing: there is no input."""
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Do nothing: there is no terminal."""
+
+    async def close(self) -> None:
+        await self._pieces.aclose()
 
 
 async def _relay(http: web.BaseRequest, session: CommandSession) -> web.StreamResponse:
-    socket = _socket((V5, V4))
+    socket = new_socket((V5, V4))
     await socket.prepare(http)
     reading = asyncio.create_task(_take_input(socket, session))
     writing = asyncio.create_task(_send_output(socket, session))
@@ -143,6 +201,16 @@ async def _relay(http: web.BaseRequest, session: CommandSession) -> web.StreamRe
     return socket
 
 
+async def _close(session: CommandSession) -> None:
+    """Close a session to its end, also when the client leaves meanwhile, which cancels this."""
+    closing = asyncio.create_task(session.close())
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await closing
+        raise
+
+
 async def _take_input(socket: web.WebSocketResponse, session: CommandSession) -> None:
     async for message in socket:
         if message.type is not WSMsgType.BINARY or not message.data:
@@ -151,11 +219,11 @@ async def _take_input(socket: web.WebSocketResponse, session: CommandSession) ->
         if channel == STDIN:
             await session.write(data)
         elif channel == CLOSE and data[:1] == bytes([STDIN]):
-            session.close_input()
+            await session.close_input()
         elif channel == RESIZE:
             with contextlib.suppress(msgspec.DecodeError):
                 size = decode(data, _TerminalSize)
-                session.resize(size.width, size.height)
+                await session.resize(size.width, size.height)
 
 
 async def _send_output(socket: web.WebSocketResponse, session: CommandSession) -> None:
@@ -188,9 +256,9 @@ def _end_of(session: CommandSession) -> Body:
 async def serve_port_forward(http: web.BaseRequest, pod: Body, query: Query) -> web.StreamResponse:
     """Connect ports of a pod with the streams of a client, for as long as it stays."""
     ports = _ports(query)
-    address = _address_of(pod)
-    _check_upgrade(http)
-    socket = _socket((V4,))
+    address = pod_address(pod)
+    check_upgrade(http)
+    socket = new_socket((V4,))
     await socket.prepare(http)
     forwards = [PortForward(socket, at, address, port) for at, port in enumerate(ports)]
     try:
@@ -210,7 +278,7 @@ async def serve_port_forward(http: web.BaseRequest, pod: Body, query: Query) -> 
     return socket
 
 
-def _address_of(pod: Body) -> str:
+def pod_address(pod: Body) -> str:
     """The address of a running pod; 400 when it has none of this machine.
 
     Who may write a pod's status must not lead the server's connections elsewhere.
@@ -226,6 +294,11 @@ def _address_of(pod: Body) -> str:
     if not is_own:
         raise bad_request(f"pod has the address {address}, which is none of this machine's pods")
     return address
+
+
+def port_problem(port: int, error: OSError) -> str:
+    """The sentence for a port that cannot be reached; asyncio's own text names an address."""
+    return f"port {port} of the pod: {os.strerror(error.errno) if error.errno else error}"
 
 
 class PortForward:
@@ -246,7 +319,7 @@ class PortForward:
         try:
             reader, self._writer = await asyncio.open_connection(self._address, self._port)
         except OSError as error:
-            problem = f"port {self._port} of the pod: {error.strerror or error}"
+            problem = port_problem(self._port, error)
             await self._socket.send_bytes(self._error + problem.encode())
             await self._socket.close()
             return
@@ -285,7 +358,7 @@ def _ports(query: Query) -> list[int]:
     return ports
 
 
-def _socket(protocols: Sequence[str]) -> web.WebSocketResponse:
+def new_socket(protocols: Sequence[str]) -> web.WebSocketResponse:
     return web.WebSocketResponse(
         protocols=protocols,
         heartbeat=HEARTBEAT_S,
@@ -294,6 +367,6 @@ def _socket(protocols: Sequence[str]) -> web.WebSocketResponse:
     )
 
 
-def _check_upgrade(http: web.BaseRequest) -> None:
+def check_upgrade(http: web.BaseRequest) -> None:
     if http.headers.get("Upgrade", "").lower() != "websocket":
         raise bad_request("Upgrade request required: this server speaks WebSockets")

@@ -8,25 +8,33 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
-from swell.api.kinds import PODS
+from swell.api.kinds import NODES, PODS
 from swell.api.meta import Body, Key
 from swell.cli.command_line import CommandError
 from swell.cli.pods.execution import RemoteCommand, run_remote
 from swell.cli.pods.forwarding import PortPair, forward
 from swell.cli.pods.sockets import V4, StreamRefusedError, pod_socket, stream_path
 from swell.cluster.embedded.assembly import new_api_server
+from swell.cluster.embedded.http.credentials import Files, server_tls
+from swell.cluster.embedded.http.logs import LogRequest, LogSource
+from swell.cluster.embedded.http.node_agents import NodeAgents
+from swell.cluster.embedded.http.node_commands import NodeCommands
+from swell.cluster.embedded.http.options import parse_query
 from swell.cluster.embedded.http.serving import listening
-from swell.cluster.embedded.http.streams import ExecCommand
+from swell.cluster.embedded.http.streams import ExecCommand, exec_command, run_command
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.storage import Storage
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
+from swell.node.process.logserver import listening_socket
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import BadRequestError
 from tests.raw_reads import read_raw
 
-POD = Key("default", "p")
+POD, NODE = Key("default", "p"), "far"
 WITHIN_S = 60.0
 
 
@@ -49,10 +57,10 @@ class Shouting:
     async def write(self, data: bytes) -> None:
         await self._input.put(data)
 
-    def close_input(self) -> None:
+    async def close_input(self) -> None:
         self._input.put_nowait(b"")
 
-    def resize(self, columns: int, rows: int) -> None:
+    async def resize(self, columns: int, rows: int) -> None:
         self.size = (columns, rows)
 
     async def close(self) -> None:
@@ -73,12 +81,22 @@ class ShoutingSource:
 
 
 def run_with_pod(
-    folder: Path, act: Callable[[Access, KubeCluster], Awaitable[None]], source: ShoutingSource
+    folder: Path,
+    act: Callable[[Access, KubeCluster], Awaitable[None]],
+    source: ShoutingSource | None = None,
+    at_node: Callable[[NodeAgents], NodeCommands] | None = None,
+    logs: LogSource | None = None,
 ) -> None:
+    """Run with a server and a running pod; `at_node` makes commands those of another process."""
+
     async def main() -> None:
         clock, rng = SystemClock(), random.Random(1)
         api = new_api_server(Storage(clock.now), clock, rng)
-        async with listening(api, folder, clock=clock, rng=rng, commands=source) as served:
+        agents = NodeAgents(api, Files(folder))
+        commands = source if at_node is None else at_node(agents)
+        async with listening(
+            api, folder, clock=clock, rng=rng, commands=commands, logs=logs
+        ) as served:
             access = read_kubeconfig([served.kubeconfig])
             async with (
                 asyncio.timeout(WITHIN_S),
@@ -86,7 +104,8 @@ def run_with_pod(
             ):
                 containers = [{"name": "main", "image": "i"}]
                 metadata = {"name": POD.name, "namespace": POD.namespace}
-                body: Body = {"metadata": metadata, "spec": {"containers": containers}}
+                spec = {"containers": containers, "nodeName": NODE}
+                body: Body = {"metadata": metadata, "spec": spec}
                 made = await cluster.create(PODS.untyped(), body)
                 status = {"phase": "Running", "podIP": "127.0.0.1"}
                 await cluster.update(PODS.untyped().status, {**made, "status": status})
@@ -227,6 +246,79 @@ def test_wrong_ports_are_refused(tmp_path: Path, ports: str) -> None:
             await read_raw(cluster, path)
 
     run_with_pod(tmp_path, act, ShoutingSource())
+
+
+class Printing:
+    """The log of a container that prints two lines while it is followed, and ends."""
+
+    async def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:
+        if pod["metadata"]["name"] != POD.name or request.container != "main":
+            raise bad_request("nothing is printed")
+        assert (request.follow, request.tail_lines) == (True, 0)
+        yield b"one\n"
+        yield b"two\n"
+
+
+def test_attached_client_sees_what_is_printed(tmp_path: Path) -> None:
+    """From then on, until the container ends, which is a success; input is dropped."""
+
+    async def act(access: Access, _: KubeCluster) -> None:
+        path = stream_path(POD, "attach", [("stdout", "true"), ("stdin", "true")])
+        seen = b""
+        async with pod_socket(access, path, (V4,)) as socket:
+            await socket.send_bytes(b"\x00typed")
+            async for message in socket:
+                seen += message.data
+        assert seen == b"\x01one\n\x01two\n" + b'\x03{"metadata":{},"status":"Success"}'
+
+    run_with_pod(tmp_path, act, logs=Printing())
+
+
+def test_attaching_without_a_stream_is_refused(tmp_path: Path) -> None:
+    """As a real server does."""
+
+    async def act(_: Access, cluster: KubeCluster) -> None:
+        with pytest.raises(BadRequestError, match="at least 1 of stdin, stdout, stderr"):
+            await read_raw(cluster, stream_path(POD, "attach", []))
+
+    run_with_pod(tmp_path, act, logs=Printing())
+
+
+def test_commands_reach_the_agent_of_another_process(tmp_path: Path) -> None:
+    """Input, output and exit code pass through; the words of an agent that refuses do, too."""
+    source = ShoutingSource()
+
+    async def handle(http: web.BaseRequest) -> web.StreamResponse:
+        kind, namespace, name, container = http.path.strip("/").split("/")
+        if kind != "exec" or "refused" in http.query_string:
+            return web.Response(status=400, text="not with me\n")
+        pod: Body = {"metadata": {"name": name, "namespace": namespace}}
+        asked = exec_command(parse_query(http.query_string))
+        return await run_command(http, pod, container, asked, source)
+
+    async def act(access: Access, cluster: KubeCluster) -> None:
+        listener = listening_socket()
+        runner = web.ServerRunner(web.Server(handle, access_log=None))
+        await runner.setup()
+        await web.SockSite(runner, listener, ssl_context=server_tls(Files(tmp_path))).start()
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": listener.getsockname()[1]}},
+        }
+        await cluster.create(NODES.untyped(), {"metadata": {"name": NODE}, "status": status})
+        out, err = bytearray(), bytearray()
+        asked = command("some", "fail", stdin=True)
+        given = pieces(b"one ", b"two")
+        code = await run_remote(access, asked, pieces=given, stdout=out.extend, stderr=err.extend)
+        assert (code, bytes(out), bytes(err)) == (7, b"ONE TWO", b"some fail")
+        for word, part in (("missing", "cannot start it"), ("refused", "not with me")):
+            with pytest.raises(CommandError, match=part):
+                await run_remote(access, command(word), stdout=_drop, stderr=_drop)
+        await runner.cleanup()
+        with pytest.raises(CommandError, match="no answer from the node"):
+            await run_remote(access, command("ok"), stdout=_drop, stderr=_drop)
+
+    run_with_pod(tmp_path, act, at_node=NodeCommands)
 
 
 def _drop(_: bytes) -> None:
