@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -82,6 +83,27 @@ def test_frozen_field_is_named_with_both_values_and_the_way_out(swell: Swell) ->
     assert "swell replace" in line
     inner = swell.apply(GOOD.replace("python:3.12", "python:3.13"))
     assert 'spec.containers[0].image was "python:3.12" and would be "python:3.13"' in inner.err
+
+
+def test_frozen_field_is_named_by_diff_and_edit_too(
+    swell: Swell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words of apply; what was typed in the editor is kept."""
+    assert swell.apply(GOOD).code == 0
+    _put_under_way(swell)
+    monkeypatch.setenv("KUBE_EDITOR", "sed -i s/'queue: default'/'queue: other'/")
+
+    shown = swell.here("diff", "-f", swell.file(GOOD.replace("queue: default", "queue: other")))
+    edited = swell.here("edit", "fit")
+
+    for answer in (shown, edited):
+        assert (answer.code, answer.out) == (1, "")
+        assert "spec.queue: once a job is under way only" in answer.err
+        assert 'it was "default" and would be "other"' in answer.err
+        assert "Invalid value" not in answer.err
+    kept = Path(edited.err.rpartition("your edit is in ")[2].strip())
+    assert "queue: other" in kept.read_text()
+    kept.unlink()
 
 
 def test_replace_starts_anew(swell: Swell) -> None:

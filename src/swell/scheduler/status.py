@@ -40,7 +40,7 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
     """Yields the status of every given job, once all actions of the session have run."""
     for job in jobs:
         if job.queue is None:
-            lost = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name!r}")
+            lost = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name}")
             yield job.key, GroupStatus(_named_phase(job.group.status.phase), lost)
             continue
         if job.unreadable or job.barred is not None:

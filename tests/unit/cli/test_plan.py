@@ -85,7 +85,7 @@ def test_plan_prints_a_table_for_people(manifest: Path, capsys: pytest.CaptureFi
         "",
         "Waiting",
         "GROUP     PHASE     REASON          WHY",
-        "ns/lost   Pending   QueueNotFound   there is no queue 'nowhere'",
+        "ns/lost   Pending   QueueNotFound   there is no queue nowhere",
     ]
 
 

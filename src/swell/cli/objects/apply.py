@@ -20,7 +20,7 @@ from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
 from swell.api.manifest import Document, Finding
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
-from swell.api.validation import change_problems
+from swell.api.validation import FieldProblem, change_problems
 from swell.cli import options
 from swell.cli.arguments import resource_of
 from swell.cli.bulk import send_each
@@ -89,7 +89,7 @@ def apply(
         # All of them are resolved before the first is sent: an unknown kind changes nothing.
         resolved = _resolved(documents, connection, namespace, ignores_unknown=ignore_unknown)
         warn(documents, connection, is_strict=strict)
-        changes = list(zip(resolved, _changes_of(resolved, connection), strict=True))
+        changes = list(zip(resolved, changes_of(resolved, connection), strict=True))
         refuse_problems([finding for one, change in changes for finding in change.findings(one)])
         if merging.server_side:
             for one in resolved:
@@ -149,14 +149,22 @@ def _resolved(
     found = []
     for document in documents:
         try:
-            one = resolve(document.body, connection, namespace)
+            one = resolve_document(document, connection, namespace)
         except UnknownKindError as error:
             if not ignores_unknown:
                 raise
             sys.stderr.write(f"warning: {document.file}: passed over: {error}\n")
         else:
-            found.append(dataclasses.replace(one, document=document))
+            found.append(one)
     return found
+
+
+def resolve_document(
+    document: Document, connection: ClusterConnection, namespace: str
+) -> ManifestObject:
+    """Find the resource of a document's object, and keep the document for what is said of it."""
+    one = resolve(document.body, connection, namespace)
+    return dataclasses.replace(one, document=document)
 
 
 class UnknownKindError(CommandError):
@@ -190,16 +198,21 @@ class ObjectChange:
 
     def findings(self, one: ManifestObject) -> list[Finding]:
         """Return the fields that may not be changed any more."""
-        if self.live is None or one.document is None or one.body.get("kind") != _FROZEN_KIND:
+        if self.live is None or one.document is None:
             return []
-        problems = change_problems(self.live, merged(self.live, self.patch))
+        problems = frozen_changes(self.live, merged(self.live, self.patch))
         return [one.document.finding(problem) for problem in problems]
+
+
+def frozen_changes(old: Body, new: Body) -> list[FieldProblem]:
+    """Return the changes of fields that may not be changed any more; only jobs have such."""
+    return change_problems(old, new) if new.get("kind") == _FROZEN_KIND else []
 
 
 _Planned = tuple[ManifestObject, ObjectChange]
 
 
-def _changes_of(
+def changes_of(
     objects: Sequence[ManifestObject], connection: ClusterConnection
 ) -> list[ObjectChange]:
     reads = [calls.get(one.resource, one.key) for one in objects]
@@ -213,7 +226,7 @@ def _changes_of(
 
 
 def change_of(one: ManifestObject, connection: ClusterConnection) -> ObjectChange:
-    (change,) = _changes_of([one], connection)
+    (change,) = changes_of([one], connection)
     return change
 
 

@@ -19,7 +19,13 @@ from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.objects.apply import ManifestObject, change_of, resolve
+from swell.cli.objects.apply import (
+    ManifestObject,
+    ObjectChange,
+    changes_of,
+    frozen_changes,
+    resolve_document,
+)
 from swell.cli.objects.finding import each_served, read_objects, wanted_objects
 from swell.cli.objects.three_way import LAST_APPLIED, merged, with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
@@ -45,26 +51,28 @@ def diff(
 ) -> None:
     """Show what apply would change. Exit code 1 says that something would change."""
     # Imported here: edit needs no manifests.
-    from swell.cli.manifests import in_folders, read_valid
+    from swell.cli.manifests import in_folders, read_valid, refuse_problems
 
     readings = read_valid(in_folders(files, recursive=recursive))
     documents = [document for reading in readings for document in reading.documents]
     with connected(cluster) as connection:
-        texts = [
-            _difference(resolve(document.body, connection, namespace), connection)
-            for document in documents
-        ]
+        objects = [resolve_document(one, connection, namespace) for one in documents]
+        changes = changes_of(objects, connection)
+        pairs = list(zip(objects, changes, strict=True))
+        # What apply would refuse is no difference: it is said in the words of apply.
+        refuse_problems([finding for one, change in pairs for finding in change.findings(one)])
+        texts = [_difference(one, change, connection) for one, change in pairs]
     sys.stdout.write("".join(texts))
     if any(texts):
         raise typer.Exit(DIFFERENT)
 
 
-def _difference(one: ManifestObject, connection: ClusterConnection) -> str:
+def _difference(one: ManifestObject, change: ObjectChange, connection: ClusterConnection) -> str:
     """Return the unified difference of an object now and after apply, as the server would have it.
 
     A dry run brings the server's own defaults, so that they are no difference.
     """
-    change, client, dry = change_of(one, connection), connection.client, WriteOptions(dry_run=True)
+    client, dry = connection.client, WriteOptions(dry_run=True)
     if change.live is None:
         after = client.send(calls.create(one.resource, with_last_applied(one.body), dry))
         before = ""
@@ -114,10 +122,14 @@ def edit(
                     sys.stderr.write(f"{kind_and_name(body)}: nothing was changed\n")
                     continue
                 new["metadata"]["resourceVersion"] = body["metadata"]["resourceVersion"]
+                if problems := frozen_changes(body, new):
+                    raise _kept("; ".join(map(str, problems)), new)
                 try:
                     connection.client.send(calls.update(one.resource, new))
+                except ConflictError as error:
+                    raise _kept("the object was changed meanwhile", new) from error
                 except ClusterError as error:
-                    raise _kept(error, new) from error
+                    raise _kept(str(error), new) from error
                 print_names([body], suffix=" edited")
 
 
@@ -169,11 +181,10 @@ def _refuse_renaming(old: Body, new: Body) -> None:
             raise CommandError(f"metadata.{name} cannot be edited", "create another object instead")
 
 
-def _kept(error: ClusterError, new: Body) -> CommandError:
+def _kept(why: str, new: Body) -> CommandError:
     """Return the error of a refused edit; what was typed is kept in a file."""
     with tempfile.NamedTemporaryFile(
         "wb", prefix="swell-edit-", suffix=".yaml", delete=False
     ) as file:
         file.write(to_yaml(new).encode())
-    why = "the object was changed meanwhile" if isinstance(error, ConflictError) else str(error)
     return CommandError(why, f"your edit is in {file.name}")
