@@ -19,7 +19,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
 FOLDER = SOURCE / "requirements"
-LAYERS = {"core": (), "dev": ("dev",), "examples": ("dev", "examples")}
+LAYERS = {"core": ("up",), "dev": ("up", "dev"), "examples": ("up", "dev", "examples")}
 ALONE = ("paddle", "torch")
 OLDEST_PYTHON = "3.11"
 HEADER = "# Written by `make lock`: exact versions, and the SHA-256 of every file of each.\n"
@@ -54,7 +54,7 @@ def _pins(
         fixed, build = Path(scratch, "fixed.txt"), Path(scratch, "build.in")
         fixed.write_text("".join(below.values()))
         # Swell itself is built with what is pinned, too, except in the image's core.
-        build.write_text("\n".join(_build_requirements()) if extras else "")
+        build.write_text("" if layer == "core" else "\n".join(_build_requirements()))
         kept = FOLDER / f"{layer}.txt"
         pinned = ""
         if kept.exists() and not upgrade:

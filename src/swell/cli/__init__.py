@@ -15,6 +15,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `connection`: opens that cluster for a few calls.
 - `error_texts`: a sentence and a hint for every error of a cluster or of this machine.
 - `store_errors`: the same for the store of the embedded cluster.
+- `extras`: packages that not every installation has.
 - `arguments`: the kind and the names in `[KIND] [NAME]...`.
 - `job_kinds`: finds a job by name, of either kind.
 - `manifests`: reads manifests; `validate`, `render` and `crds`.

@@ -137,23 +137,13 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Errors end in one sentence on stderr."""
     arguments = _without_quiet(arguments)
     try:
-        if list(arguments) in (["--version"], ["-V"]):
-            return _run_command(["version"])
-        if not arguments or arguments[0] in _HELP:
-            return _show_overview(sys.stdout if arguments else sys.stderr)
-        if arguments[0] == _COMPLETE:
-            from swell.cli.completing import print_candidates
-
-            return print_candidates(arguments[1:])
-        if arguments[0] == "get":
-            from swell.cli.quick import try_get
-
-            code = try_get(arguments[1:], os.environ)
-            if code is not None:
-                return code
-        return _run_command(arguments)
+        return _dispatch(arguments)
     except CommandError as error:
         return _refuse(error)
+    except ModuleNotFoundError as error:
+        from swell.cli.extras import missing_extra
+
+        return _refuse(missing_extra(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -168,6 +158,24 @@ def run(arguments: Sequence[str]) -> int:
         from swell.cli.error_texts import from_os_error
 
         return _refuse(from_os_error(error, state_folder(os.environ, Path.home())))
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    if list(arguments) in (["--version"], ["-V"]):
+        return _run_command(["version"])
+    if not arguments or arguments[0] in _HELP:
+        return _show_overview(sys.stdout if arguments else sys.stderr)
+    if arguments[0] == _COMPLETE:
+        from swell.cli.completing import print_candidates
+
+        return print_candidates(arguments[1:])
+    if arguments[0] == "get":
+        from swell.cli.quick import try_get
+
+        code = try_get(arguments[1:], os.environ)
+        if code is not None:
+            return code
+    return _run_command(arguments)
 
 
 def _without_quiet(arguments: Sequence[str]) -> list[str]:

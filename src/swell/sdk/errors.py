@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from swell.cli.command_line import CommandError
+from swell.cli.extras import missing_extra
 
 
 class SwellError(Exception):
@@ -35,3 +36,6 @@ def as_swell_errors() -> Iterator[None]:
         yield
     except CommandError as error:
         raise SwellError(str(error), error.hint, error.details) from error
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        raise SwellError(str(missing), missing.hint) from error

@@ -186,13 +186,13 @@ class JobHandle:
 
     def explain(self) -> str:
         """Return why the job waits, and what would help, as `swell explain` prints it."""
-        from swell.cli.explain.target import parse_target_name, read_target
-        from swell.cli.explain.text import render
-        from swell.cli.plan.input import read_config
-        from swell.outlook.explaining import report_on
-        from swell.outlook.reading import read_input
-
         with as_swell_errors(), self._cluster.opened() as connection:
+            from swell.cli.explain.target import parse_target_name, read_target
+            from swell.cli.explain.text import render
+            from swell.cli.plan.input import read_config
+            from swell.outlook.explaining import report_on
+            from swell.outlook.reading import read_input
+
             name = parse_target_name([f"{self._found.resource.plural}/{self.name}"])
             target = read_target(name, self.namespace, connection.client)
             report = report_on(target, read_input(connection.client, target), read_config(""), ())
@@ -209,9 +209,9 @@ class JobHandle:
         QueuePosition(queue='default', position=1, n_waiting=1)
         >>> huge.delete()
         """
-        from swell.cli.positions import read_positions
-
         with as_swell_errors(), self._cluster.opened() as connection:
+            from swell.cli.positions import read_positions
+
             found = read_positions(connection.client)
         return found.of(self.uid, self.namespace, self.name)
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from swell.train.errors import MissingFrameworkError
 from swell.train.wrapping import fsdp
 
 if TYPE_CHECKING:
@@ -49,5 +50,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the launcher needs none of them."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            raise MissingFrameworkError(f"swell.train.{name}", "numpy", error) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,7 @@ from swell.cli.controllers.standalone import (
     NodeOptions,
     ServerOptions,
 )
+from swell.cli.extras import require_scheduler
 from swell.cli.invocation import Invocation
 from swell.cli.options import option_groups
 from swell.cluster.home import KUBECONFIG, SERVER, LockHolder, lock_holder
@@ -40,6 +41,7 @@ def up(
     """Run API server, operator, scheduler, autoscaler and node agent until told to stop."""
     # A wrong flag is refused here, also by `up --detach`, whose child would only log it.
     nodes.check()
+    require_scheduler()
     invocation: Invocation = context.obj
     flags = [argument for argument in invocation.arguments[1:] if argument != "--detach"]
     home = state_folder(os.environ, Path.home())
@@ -75,6 +77,7 @@ def start_in_background(home: Path, flags: list[str]) -> None:
     """Start a cluster and wait until it is ready; if it fails, show the end of its log."""
     from swell.up.background import NotReadyError, start
 
+    require_scheduler()
     note(f"starting an embedded cluster in {home} ...")
     sys.stderr.flush()
     try:

@@ -20,6 +20,7 @@ from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
+from swell.cli.extras import can_schedule
 from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.objects.events import event_order
 from swell.cli.objects.finding import (
@@ -161,7 +162,7 @@ def _show_tables(
 
 def _with_positions(tables: Sequence[Body], connection: ClusterConnection) -> list[Body]:
     """Return tables of jobs with their positions, which no server has."""
-    if not any(map(is_any_waiting, tables)):
+    if not any(map(is_any_waiting, tables)) or not can_schedule():
         return [with_positions(table, [None] * len(table.get("rows") or ())) for table in tables]
     from swell.cli.positions import read_positions
 

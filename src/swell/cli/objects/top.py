@@ -30,6 +30,7 @@ from swell.api.requests import PODS as POD_SLOTS
 from swell.api.trainingjob import JOB_UID_LABEL, ROLE_LABELS, TrainingJob
 from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
+from swell.cli.extras import can_schedule
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, to_json
 from swell.cluster.kube import calls
@@ -147,9 +148,12 @@ def _tables(connection: ClusterConnection, scope: str) -> list[list[Row]]:
 def _positions(
     client: OneShot, jobs: Sequence[AITrainingJob | TrainingJob]
 ) -> Mapping[str, QueuePosition]:
-    """Return the positions of the waiting jobs, by UID; nothing is read where none waits."""
+    """Return the positions of the waiting jobs, by UID; nothing is read where none waits.
+
+    They are the scheduler's to compute: where it is not installed, they are unknown.
+    """
     waiting = [job.metadata for job in jobs if is_waiting(job)]
-    if not waiting:
+    if not waiting or not can_schedule():
         return {}
     from swell.cli.positions import read_positions
 
