@@ -103,7 +103,8 @@ class SchedulerObjects:
         _put_all(self.volume_attachments, storage.put_attachment)
 
     def _why_unreadable(self, one: Node | Pod | PodGroup | Queue) -> str:
-        return self.unreadable.get((one.kind, one.metadata.key), "")
+        # Asked for every object, and there is hardly ever one that cannot be read.
+        return self.unreadable.get((one.kind, one.metadata.key), "") if self.unreadable else ""
 
 
 def plan_schedule(
@@ -164,4 +165,10 @@ def _put_all(objects: Iterable[T], put: Callable[[T], object]) -> None:
 
 
 def _by_name(objects: Iterable[T]) -> list[T]:
-    return sorted(objects, key=lambda one: one.metadata.key)
+    return sorted(objects, key=_name_of)
+
+
+def _name_of(one: ApiObject) -> tuple[str, str]:
+    """Returns what `metadata.key` orders by, without making a Key of it."""
+    meta = one.metadata
+    return meta.namespace, meta.name

@@ -140,6 +140,8 @@ def trainers_key(job: str) -> str:
 def place_in_job(task: Task) -> tuple[str, str, int] | None:
     """Returns training job, role and index of a pod by its labels; None for other pods."""
     labels, namespace = task.pod.metadata.labels, task.pod.metadata.namespace
+    if TRAINERS_LABEL not in labels and JOB_LABEL not in labels:
+        return None
     trainers, index = labels.get(TRAINERS_LABEL), labels.get(COMPLETION_INDEX, "")
     if trainers and index.isdecimal():
         return trainers_key(f"{namespace}/{trainers}"), TRAINER, int(index)

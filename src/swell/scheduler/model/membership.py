@@ -32,8 +32,10 @@ class Membership:
 
         `virtual` is the name of the group that stands for a pod that names none.
         """
+        return self._key_of(pod, _annotated(pod), virtual)
+
+    def _key_of(self, pod: Pod, named: str, virtual: str) -> str:
         native = native_group_of(pod)
-        named = _annotated(pod)
         if virtual and not named:
             named = f"{pod.metadata.namespace}/{virtual}"
         if native and named not in self._jobs:
@@ -43,9 +45,9 @@ class Membership:
     def note(self, task: Task, virtual: str = "") -> None:
         """Sets the group of a task, and whether another scheduler places it."""
         pod = task.pod
-        task.group_key = self.key_of(pod, virtual)
-        task.is_foreign = pod.spec.scheduler_name not in self._scheduler_names
         named = _annotated(pod)
+        task.group_key = self._key_of(pod, named, virtual)
+        task.is_foreign = pod.spec.scheduler_name not in self._scheduler_names
         if named and native_group_of(pod):
             self._twofold.setdefault(named, {})[task.key] = task
 

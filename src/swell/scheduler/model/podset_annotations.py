@@ -51,7 +51,11 @@ class PodSetRequest:
 
 def request_of(annotations: Mapping[str, str]) -> PodSetRequest | None:
     """Returns the request of a pod with these annotations; None if they ask for nothing."""
-    if not any(key.startswith(_PREFIX) for key in annotations):
+    # A loop instead of `any`, which costs a generator for each pod of the cluster.
+    for key in annotations:
+        if key.startswith(_PREFIX):
+            break
+    else:
         return None
     return _read(tuple(annotations.get(key, "") for key in _KEYS))
 

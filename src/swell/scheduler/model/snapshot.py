@@ -408,10 +408,11 @@ class SchedulerSnapshot:
             task.sub_group.counts.add(status, sign, best_effort=shape.best_effort)
         if task.is_foreign:
             return  # it counts towards the minimum, and its room is not charged to a queue
+        amount = shape.request if sign > 0 else -shape.request
         if HELD[status]:
-            self._hold(job, sign * shape.request)
+            self._hold(job, amount)
         elif ASKED[status]:
-            self._ask(job, sign * shape.request)
+            self._ask(job, amount)
 
     def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
         """Counts a change of status of n tasks like this one."""
