@@ -94,6 +94,10 @@ BOARDS: dict[str, tuple[Panel, ...]] = {
                 ("sum(swell_malformed_objects)", "objects that cannot be read"),
                 ("sum(increase(swell_handler_failures_total[1h]))", "handler failures in 1 h"),
                 ("sum(increase(swell_event_loop_stalls_total[1h]))", "stalls in 1 h"),
+                (
+                    'sum(increase(swell_history_records_total{result!="kept"}[1h]))',
+                    "jobs without a record in 1 h",
+                ),
             ),
         ),
         Panel("Leaders", "short", (("sum by (job) (swell_leader)", "{{job}}"),)),
@@ -189,6 +193,13 @@ ALERTS = (
         "15m",
         "warning",
         "More than half of the operator's writes fail.",
+    ),
+    Alert(
+        "SwellHistoryRefused",
+        'sum(increase(swell_history_records_total{result!="kept"}[1h])) > 0',
+        "5m",
+        "warning",
+        "{{ $value }} jobs ended without a record: their namespaces take no ConfigMap.",
     ),
     Alert(
         "SwellKeysWait",

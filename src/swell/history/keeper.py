@@ -22,7 +22,7 @@ from swell.api.pod import Pod
 from swell.history.life import JobLife, PodRun
 from swell.history.observing import HistoryJob, has_ended, observed, vanished
 from swell.history.pods import RunKey, is_folded, key_of, run_of, with_pods
-from swell.history.settings import HistorySettings, PlaceOf
+from swell.history.settings import HistorySettings, PlaceOf, RecordMeter
 from swell.history.shards import ShelfName, too_old, writes_for
 from swell.history.shelf import Shelf
 from swell.runtime.clock import Clock
@@ -88,8 +88,10 @@ class HistoryKeeper:
         clock: Clock,
         settings: HistorySettings,
         namespace: str = "",
+        meter: RecordMeter | None = None,
     ) -> None:
         self._sources = sources
+        self._kind, self._meter = kind, meter
         self._clock = clock
         self._settings = settings
         self._ended = Shelf(cluster, kind, ShelfName.ENDED, namespace)
@@ -137,7 +139,12 @@ class HistoryKeeper:
             return False
         log.warning("a job goes without its record", job=str(key))
         self._refused.add(uid)
+        self._count("late", 1)
         return True
+
+    def _count(self, result: str, n_jobs: int) -> None:
+        if self._meter is not None:
+            self._meter.recorded(self._kind, result, n_jobs)
 
     async def run(self) -> None:
         """Keep records until cancelled."""
@@ -299,12 +306,14 @@ class HistoryKeeper:
             uids = [uid for uid in write.places if uid in self._to_write]
             try:
                 await self._ended.put_shard(write)
+                self._count("kept", len(uids))
             except _TRANSIENT:
                 raise
             except ClusterError as error:
                 # A namespace that is being deleted takes nothing new, nor does one with a quota.
                 log.warning("history is refused", namespace=write.namespace, why=str(error))
                 self._refused.update(uids)
+                self._count("refused", len(uids))
             for uid in uids:
                 key, _ = self._to_write.pop(uid)
                 self._sources.wake(key)

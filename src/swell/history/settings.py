@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
@@ -26,6 +27,12 @@ class PodPlace:
     job_uid: Uid
     role: str
     index: int
+
+
+class RecordMeter(Protocol):
+    """Counts records of ended jobs: kept, refused, or late (a deletion did not wait for it)."""
+
+    def recorded(self, controller: str, result: str, n_jobs: int) -> None: ...
 
 
 PlaceOf = Callable[[Pod], PodPlace | None]

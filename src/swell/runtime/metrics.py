@@ -61,6 +61,12 @@ class Metrics:
             ("consumer",),
             registry=self.registry,
         )
+        self._records = Counter(
+            "swell_history_records",
+            "Records of ended jobs, by whether they were kept, refused, or not waited for.",
+            ("controller", "result"),
+            registry=self.registry,
+        )
         self._stalls = Counter(
             "swell_event_loop_stalls",
             "Times the event loop stood still for half a second or more.",
@@ -88,6 +94,9 @@ class Metrics:
 
     def handler_failed(self, consumer: str) -> None:
         self._handler_failures.labels(consumer).inc()
+
+    def recorded(self, controller: str, result: str, n_jobs: int) -> None:
+        self._records.labels(controller, result).inc(n_jobs)
 
     def loop_stalled(self, seconds: float) -> None:
         self._stalls.inc()

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
+
 from swell.api.kinds import CONFIG_MAPS
-from swell.api.meta import Body, Key, Uid
+from swell.api.meta import Body, Key, Status, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.history.keeper import HistoryKeeper, HistorySources
 from swell.history.settings import HistorySettings, PodPlace
 from swell.runtime.clock import SystemClock
+from swell.runtime.errors import ForbiddenError
 from swell.runtime.informer import Informer
 from tests.unit.history.clusters import fresh_cluster
 from tests.unit.history.test_observing import T0, a_job, a_pod
@@ -78,3 +81,62 @@ def test_job_that_is_first_seen_by_its_pod_keeps_its_record() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(main())
+
+
+class Records:
+    """A meter that keeps its counts."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str], int] = {}
+
+    def recorded(self, controller: str, result: str, n_jobs: int) -> None:
+        self.counts[controller, result] = self.counts.get((controller, result), 0) + n_jobs
+
+
+class FullCluster:
+    """A cluster whose namespaces take no more ConfigMaps, if told so."""
+
+    def __init__(self, cluster: Any, *, is_full: bool) -> None:
+        self._cluster, self._is_full = cluster, is_full
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def create(self, resource: Any, body: Body, *rest: Any) -> Any:
+        if self._is_full and resource.kind == CONFIG_MAPS.kind:
+            raise ForbiddenError(Status(code=403, reason="Forbidden", message="exceeded quota"))
+        return await self._cluster.create(resource, body, *rest)
+
+
+@pytest.mark.parametrize(("is_full", "result"), [(False, "kept"), (True, "refused")])
+def test_records_are_counted_by_what_became_of_them(is_full: bool, result: str) -> None:
+    """A job whose record is refused is counted once, and may go."""
+
+    async def main() -> dict[tuple[str, str], int]:
+        cluster = FullCluster(await fresh_cluster(), is_full=is_full)
+        meter, woken = Records(), asyncio.Event()
+        ended = a_job({"phase": "Succeed", "endTime": format_time(T0 + 50)})
+        sources = HistorySources(
+            jobs=cast("Informer[Any]", Objects(ended)),
+            pods=cast("Informer[Pod]", Objects(a_pod(0))),
+            place_of=lambda _: None,
+            is_ours=lambda _: True,
+            wake=lambda _: woken.set(),
+        )
+        keeper = HistoryKeeper(
+            cast("Any", cluster),
+            "aitrainingjob",
+            sources,
+            clock=SystemClock(),
+            settings=HistorySettings(days=1e6),
+            meter=meter,
+        )
+        running = asyncio.create_task(keeper.run())
+        async with asyncio.timeout(WITHIN_S):
+            await woken.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert keeper.is_kept(Key("lab", "fit"), ended.metadata.uid)
+        return meter.counts
+
+    assert asyncio.run(main()) == {("aitrainingjob", result): 1}

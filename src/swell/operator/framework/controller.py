@@ -177,6 +177,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             clock=dependencies.clock,
             settings=kind.settings.history,
             namespace=kind.settings.namespace,
+            meter=dependencies.records,
         )
 
     def _fault_keeper(

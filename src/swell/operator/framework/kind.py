@@ -18,7 +18,7 @@ from swell.api.meta import Body, Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
-from swell.history.settings import PlaceOf
+from swell.history.settings import PlaceOf, RecordMeter
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.malformed import JobSnapshot, MalformedRules
 from swell.operator.framework.mass_failure import MassFailure
@@ -105,6 +105,7 @@ class ControllerDependencies:
     passes: ControllerMeter | None = None
     writes: WriteMeter | None = None
     caches: InformerMeter | None = None
+    records: RecordMeter | None = None
     # Draws the secret of a job whose programs train together.
     draw: Callable[[], str] = secrets.token_hex
     # Asks a pod for its job's report; without it no job is asked.

@@ -59,7 +59,7 @@ async def operate(
     async def work(cluster: Cluster) -> None:
         # Made here and not before: while it leads, a replica writes through a guarded cluster.
         dependencies = ControllerDependencies(
-            cluster, clock, random, metrics, metrics, metrics, fetch_report=fetch_report
+            cluster, clock, random, metrics, metrics, metrics, metrics, fetch_report=fetch_report
         )
         operator = JobOperator(kind, dependencies, meter)
         if health is not None:
