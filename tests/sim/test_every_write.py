@@ -21,6 +21,7 @@ LONG = [
         ("operator", "creation", ""),
         ("operator", "suspend", "operator-0 patch aitrainingjobs"),
         ("operator", "fields", "operator-0"),
+        ("operator", "suspects", "operator-0 patch aitrainingjobs"),
         ("trainingjob", "scale", ""),
         ("trainingjob", "delete", ""),
         ("scheduler", "oust", "scheduler"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
 from swell.api.meta import Body, Key
@@ -201,6 +202,20 @@ def submits(spec: Body) -> Step:
         await trial.submit(spec)
 
     return Step("somebody submits a job of the same name", act)
+
+
+def others_run(spec: Body, *names: str) -> Step:
+    """More jobs run beside it, on its own nodes."""
+
+    async def act(trial: Trial) -> None:
+        for name in names:
+            other = replace(trial, name=f"{trial.name}-{name}", uids={}, others={})
+            trial.others[name] = other
+            await other.submit(spec)
+        for other in trial.others.values():
+            await _until_running(other, "a-0")
+
+    return Step(f"{', '.join(names)} run beside it", act)
 
 
 def waits(seconds: float) -> Step:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJobStatus
-from swell.api.kinds import AI_TRAINING_JOBS, PODS
-from swell.api.meta import Body
+from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
+from swell.api.meta import Body, Key
+from swell.api.node_faults import read_faults
 from swell.api.pod import PodPhase
 from swell.api.resource import Resource
 from swell.runtime.cluster import merge_patch
@@ -18,6 +19,7 @@ from tests.e2e.operator.scenario import Step, Trial
 
 # Long enough for an operator that was going to do something.
 QUIET_S = 2.5
+WITHIN_S, LOOK_S = 60.0, 0.2
 
 
 def runs(*, anew: bool = False) -> Step:
@@ -224,6 +226,23 @@ def avoids_node_of(name: str) -> Step:
             assert term["matchExpressions"]
 
     return Step(f"the old node of {name} is avoided", act)
+
+
+def is_suspect(n_jobs: int) -> Step:
+    """The only node of the scenario is marked by so many jobs."""
+
+    async def act(trial: Trial) -> None:
+        (node,) = trial.nodes
+        jobs: tuple[str, ...] = ()
+        async with asyncio.timeout(WITHIN_S):
+            while len(jobs) < n_jobs:
+                found = await trial.cluster.get(NODES, Key("", node))
+                jobs = read_faults(found.metadata.annotations).jobs(0.0)
+                await asyncio.sleep(LOOK_S)
+
+        assert len(jobs) == n_jobs
+
+    return Step(f"its node is a suspect of {n_jobs} jobs", act)
 
 
 def is_reported(reason: str) -> Step:

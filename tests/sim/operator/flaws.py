@@ -16,7 +16,12 @@ from unittest.mock import patch
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    AITrainingJobPhase,
+    AITrainingJobStatus,
+    StragglerPolicy,
+)
 from swell.api.injection import RELEASE_ANNOTATION
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
@@ -34,9 +39,11 @@ from swell.operator.aitrainingjob import (
     status,
     suspension,
 )
+from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
+from swell.operator.aitrainingjob.stragglers import straggler_cause
 from swell.operator.framework.fault_marks import NodeCensus
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.cluster import Patch, merge_patch
@@ -452,7 +459,21 @@ def _marks_once(operator: Operator) -> None:
     keeper._queue.retry = lambda *_: 0.0
 
 
+def _moves_every_straggler(
+    seen: AITrainingJobSnapshot, held: AITrainingJobStatus, now: float
+) -> list[Cause]:
+    """Stragglers are moved, whatever their job says."""
+    spec = msgspec.structs.replace(seen.job.spec, straggler_policy=StragglerPolicy.REPLACE)
+    asked = replace(
+        seen,
+        job=msgspec.structs.replace(seen.job, spec=spec),
+        has_alternative=frozenset(seen.roles),
+    )
+    return list(straggler_cause(asked, held, now))
+
+
 PLANTED: Mapping[str, Flaw] = {
+    "operator moves every straggler": _inside(decide, "straggler_cause", _moves_every_straggler),
     "operator taints every suspect": _taints_every_suspect,
     "operator marks nodes once": _marks_once,
     "operator acts then records": _planning(_act_then_record),

@@ -1,10 +1,11 @@
-"""N1 to N3: marks on nodes are on record in jobs, all of them arrive, and few nodes are tainted."""
+"""N1 to N4: what jobs blame on nodes, and what follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from swell.api.aitrainingjob import StragglerPolicy
 from swell.api.kinds import NODES
 from swell.api.node_faults import is_forgotten, read_faults
 from swell.cluster.embedded.storage import Commit
@@ -90,3 +91,24 @@ class MarksArrive:
                 of_job = {mark.time for mark in marks if mark.job == str(job.metadata.key)}
                 if one.time not in of_job and len(of_job) < 3:
                     yield f"{one.node} has no mark of {job.metadata.key} at {one.time}"
+
+
+@dataclass
+class MovedOnRequest:
+    """N4: a job avoids the node of a straggler only if it asked for the move, and restarts then."""
+
+    world: SimulatedWorld
+    name: str = "N4 stragglers moved on request"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if before is None or after is None or not self.world.is_subject(commit.actor):
+            return
+        known = {(one.name, one.until) for one in before.status.avoid_nodes}
+        for one in after.status.avoid_nodes:
+            if (one.name, one.until) in known or "its steps take" not in one.reason:
+                continue
+            if after.spec.straggler_policy is not StragglerPolicy.REPLACE:
+                yield f"{commit.key} gives up {one.name} for a straggler, and did not ask for it"
+            elif after.status.restarts <= before.status.restarts:
+                yield f"{commit.key} gives up {one.name} without a restart on record"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import encode
-from swell.api.report import TrainingReport
+from swell.api.report import StragglerReport, TrainingReport
 from swell.operator.aitrainingjob.kind import AITrainingJobInformers, report_target
 from swell.operator.framework.report_client import NoReportError, ReportAnswer
 from swell.operator.framework.report_puller import FetchReport
@@ -40,7 +40,11 @@ def simulated_programs(ports: Ports) -> FetchReport:
             return ReportAnswer(404, encode({"leader": ports.random.randrange(5)}))
         size, step = ports.random.randrange(1, 5), int(ports.clock.monotonic())
         saves = ports.random.random() < SAVES
-        report = TrainingReport(generation=1, epoch=1, size=size, step=step, saves=saves)
+        # Now and then one of the members is slow, and not always slow enough.
+        slowest = StragglerReport(step % size, 1 + step % 3, step % 100) if step % 2 else None
+        report = TrainingReport(
+            generation=1, epoch=1, size=size, step=step, saves=saves, slowest=slowest
+        )
         return ReportAnswer(200, encode(report))
 
     return fetch

@@ -34,7 +34,7 @@ from swell.sim.world import SimulatedWorld
 from tests.sim.operator.departure_rules import SavedBeforeDeleted, was_asked
 from tests.sim.operator.field_rules import ExpiredJobsOnly, ForeignUntouched
 from tests.sim.operator.fleets import fleet_of
-from tests.sim.operator.node_rules import FewSuspects, MarksOnRecord
+from tests.sim.operator.node_rules import FewSuspects, MarksOnRecord, MovedOnRequest
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.operator.training_rules import (
     HoldersStay,
@@ -78,6 +78,7 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         ForeignUntouched(world),
         MarksOnRecord(world),
         FewSuspects(world, settings),
+        MovedOnRequest(world),
     ]
 
 

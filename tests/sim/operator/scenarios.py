@@ -232,7 +232,7 @@ async def train(world: SimulatedWorld) -> None:
     rigid = a_role(Pods(fails=1), replicas=2, restartPolicy="OnFailure")
     await user.submit("cat", {"trainer": rigid}, reporting=world.chance.integer(0, 1, "cat") > 0)
     steady = a_role(Pods(runs_s=900), replicas=4, edlPolicy="Manual", **sizes, **again)
-    await user.submit("dog", {"trainer": steady}, reporting=True)
+    await user.submit("dog", {"trainer": steady}, reporting=True, stragglerPolicy="Replace")
     await user.until_running("ant", 3)
     await user.edit("ant", sized(1))
     await user.wait("smaller", up_to_s=10)

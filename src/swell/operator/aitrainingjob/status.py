@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import (
     FINAL_PHASES,
+    QUEUE_LABEL,
     RECORDS_MAX,
     AITrainingJobStatus,
     PhaseRecord,
@@ -62,6 +63,8 @@ _TRAINING = "training"
 DEPENDENCY_FAILED = "DependencyFailed"
 DEADLINE_MISSED = "DeadlineMissed"
 RESTARTS_HELD = "RestartsHeld"
+# Conditions of jobs with Kueue's label, in its words.
+FINISHED, QUOTA_RESERVED = "Finished", "QuotaReserved"
 SUSPENDED = "Suspended"  # the condition of a job that gives back its pods or has none
 _PHASES = frozenset(phase.value for phase in Phase if phase.value)
 
@@ -320,6 +323,8 @@ def _conditions(
         condition("Ready", status.phase is Phase.RUNNING, status.phase.value),
         condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
+    if QUEUE_LABEL in snapshot.job.metadata.labels:
+        wanted += _for_kueue(snapshot, status)
     if status.suspension is not None or any(c.type == SUSPENDED for c in status.conditions):
         wanted.append(_suspended_condition(status))
     if bad := failed(status):
@@ -342,6 +347,21 @@ def _conditions(
         *(one for one in own if one is not None),
         *kept_conditions(status.conditions),
     )
+
+
+def _for_kueue(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> list[Condition]:
+    """What Kueue wants to know of a job that it admits: whether it is over, and holds its quota.
+
+    A job that is suspended holds it until its last pod is gone.
+    """
+    is_over, has_pods = status.phase in FINAL_PHASES, bool(snapshot.pods)
+    holds = not is_over and (has_pods or not snapshot.job.wants_suspension)
+    succeeded = status.phase is Phase.SUCCEED
+    end = ("JobFinished" if succeeded else "JobFailed") if is_over else "JobNotFinished"
+    return [
+        condition(FINISHED, is_over, end, status.message if is_over else ""),
+        condition(QUOTA_RESERVED, holds, "Admitted" if holds else "NotAdmitted"),
+    ]
 
 
 def _is_struck(snapshot: AITrainingJobSnapshot) -> bool:

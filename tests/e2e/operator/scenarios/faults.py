@@ -11,6 +11,7 @@ from tests.e2e.operator.actions import (
     node_is_deleted,
     node_is_tainted,
     node_reports,
+    others_run,
     somebody_deletes,
 )
 from tests.e2e.operator.checks import (
@@ -18,6 +19,7 @@ from tests.e2e.operator.checks import (
     becomes,
     ever_showed,
     is_reported,
+    is_suspect,
     restarts,
     runs,
     says,
@@ -34,6 +36,15 @@ SLOW_STOP = {"stop_delay": "800ms"}
 NEVER_PULLS = {"waiting_reason": "ErrImageNeverPull"}
 
 
+def _small() -> Body:
+    """A job of which several have room on one node."""
+    role = pods(1)
+    role["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    return job({"a": role})
+
+
+SMALL = _small()
+
 # fmt: off
 NODES = [
     scenario("node-not-ready", job({"a": pods(2, **ON_NODE)}),
@@ -47,6 +58,9 @@ NODES = [
           runs(), is_disrupted("a-1"), restarts("a-1"), is_reported("NodeLost")),
     scenario("pod-disrupted-for-good", job({"a": pods(1)}),
           runs(), is_disrupted("a-0"), becomes("NodeFail"), says("disrupted")),
+    scenario("node-breaks-three-jobs", SMALL,
+          runs(), others_run(SMALL, "b", "c"), loses_node("a-0"), becomes("NodeFail"),
+          is_suspect(3), n_nodes=1),
 ]
 
 GPUS = [

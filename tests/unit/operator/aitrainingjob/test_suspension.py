@@ -188,3 +188,28 @@ def test_job_of_kueue_is_suspended_until_kueue_says_otherwise() -> None:
         assert marks[QUEUE_LABEL] == "team"
         assert marks["kueue.x-k8s.io/pod-group-name"] == "fit"
         assert notes["kueue.x-k8s.io/pod-group-total-count"] == "2"
+
+
+def test_conditions_tell_kueue_of_quota_and_end() -> None:
+    """Quota is held until the last pod of a suspended job is gone, and never after its end."""
+
+    def told(scene: Scene) -> list[tuple[str, str, str]]:
+        names = ("Finished", "QuotaReserved")
+        return [(c.type, c.status, c.reason) for c in scene.status.conditions if c.type in names]
+
+    job = a_job()
+    job.metadata.labels[QUEUE_LABEL] = "team"
+    scene = Scene(job).settle()
+    waits = [("Finished", "False", "JobNotFinished"), ("QuotaReserved", "False", "NotAdmitted")]
+    runs = [("Finished", "False", "JobNotFinished"), ("QuotaReserved", "True", "Admitted")]
+
+    assert told(scene) == waits
+    assert told(scene.edit(suspend=False).settle().running()) == runs
+    assert told(scene.edit(suspend=True).settle()) == runs
+    assert told(scene.leavers_go().settle()) == waits
+    scene.edit(suspend=False).settle().running()
+    assert told(scene.succeeds(T0, T1).settle().leavers_go().settle()) == [
+        ("Finished", "True", "JobFinished"),
+        ("QuotaReserved", "False", "NotAdmitted"),
+    ]
+    assert not told(Scene(a_job()).running())
