@@ -350,7 +350,7 @@ def _conditions(
 
 
 def _for_kueue(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> list[Condition]:
-    """What Kueue wants to know of a job that it admits: whether it is over, and holds its quota.
+    """The conditions that Kueue reads of a job it admits: whether it is over, and holds its quota.
 
     A job that is suspended holds it until its last pod is gone.
     """
