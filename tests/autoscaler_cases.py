@@ -11,6 +11,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.core import Node
 from swell.api.meta import Body
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup, Queue
@@ -216,7 +217,17 @@ def a_rack(name: str, *nodes: str) -> HyperNode:
     )
 
 
-Thing = Node | Pod | AITrainingJob | TrainingJob | PodGroup | Queue | PriorityClass | HyperNode
+Thing = (
+    Node
+    | Pod
+    | AITrainingJob
+    | TrainingJob
+    | PodGroup
+    | NativeGroup
+    | Queue
+    | PriorityClass
+    | HyperNode
+)
 
 
 def objects_of(*things: Thing) -> AutoscalerObjects:
@@ -224,6 +235,7 @@ def objects_of(*things: Thing) -> AutoscalerObjects:
         nodes=[one for one in things if isinstance(one, Node)],
         pods=[one for one in things if isinstance(one, Pod)],
         groups=[one for one in things if isinstance(one, PodGroup)],
+        native_groups=[one for one in things if isinstance(one, NativeGroup)],
         queues=[one for one in things if isinstance(one, Queue)],
         priority_classes=[one for one in things if isinstance(one, PriorityClass)],
         hyper_nodes=[one for one in things if isinstance(one, HyperNode)],

@@ -242,6 +242,7 @@ class Autoscaler:
         seen.nodes.add_handler(self._on_node, feed=feed)
         seen.pods.add_handler(self._on_pod, feed=feed)
         seen.groups.add_handler(self._on_group, feed=feed)
+        seen.native_groups.add_handler(self._on_native_group, feed=feed)
         seen.queues.add_handler(self._on_queue, feed=feed)
         seen.priorities.add_handler(self._on_priority, feed=feed)
         seen.namespaces.add_handler(self._on_namespace, feed=feed)
@@ -263,6 +264,7 @@ class Autoscaler:
             (seen.hyper_nodes.keys(), self._on_hyper_node),
             (seen.pods.keys(), self._on_pod),
             (seen.groups.keys(), self._on_group),
+            (seen.native_groups.keys(), self._on_native_group),
             (seen.jobs.keys(), self._on_ai_training_job),
             (seen.trainer_jobs.keys(), self._on_training_job),
         ):
@@ -316,6 +318,12 @@ class Autoscaler:
             ledger.drop_group(key)
         else:
             ledger.put_group(group, is_unreadable=bool(groups.unreadable(key)))
+
+    def _on_native_group(self, key: Key) -> None:
+        groups = self._informers.native_groups
+        self._ledger.put_native_group(
+            key, groups.get(key), is_unreadable=bool(groups.unreadable(key))
+        )
 
     def _on_priority(self, key: Key) -> None:
         found, ledger = self._informers.priorities.get(key), self._ledger

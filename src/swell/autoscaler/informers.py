@@ -13,6 +13,7 @@ from swell.api.kinds import (
     AI_TRAINING_JOBS,
     HYPER_NODES,
     NAMESPACES,
+    NATIVE_GROUPS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -20,6 +21,7 @@ from swell.api.kinds import (
     QUEUES,
     TRAINING_JOBS,
 )
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
@@ -48,6 +50,7 @@ class AutoscalerInformers:
     nodes: Informer[Node]
     pods: Informer[Pod]
     groups: Informer[PodGroup]
+    native_groups: Informer[NativeGroup]
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
     namespaces: Informer[Namespace]
@@ -89,6 +92,7 @@ class AutoscalerInformers:
             nodes=informer(NODES, _REQUIRED),
             pods=informer(PODS, _REQUIRED),
             groups=informer(POD_GROUPS),
+            native_groups=informer(NATIVE_GROUPS, _SPARE),
             queues=informer(QUEUES),
             priorities=informer(PRIORITY_CLASSES),
             namespaces=informer(NAMESPACES),
@@ -103,6 +107,7 @@ class AutoscalerInformers:
             self.nodes,
             self.pods,
             self.groups,
+            self.native_groups,
             self.queues,
             self.priorities,
             self.namespaces,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from swell.api.native_groups import GROUP_SCHEDULED, NativeGroup
 from swell.api.pod import PodPhase
 from swell.api.scheduling import PodGroup
 from swell.autoscaler.needs import Needs
@@ -199,6 +200,20 @@ def is_hopeless(job: AutoscalerJob, nodes: CountedNodes, *, is_refused: bool) ->
         for name, amount in role.needs.requests.items():
             minimum[name] = minimum.get(name, 0) + role.gang_minimum * amount
     return any(amount > nodes.totals.get(name, 0) for name, amount in minimum.items())
+
+
+def waiting_native_group(group: NativeGroup | None) -> tuple[bool, bool]:
+    """Whether a group of Kubernetes itself waits, and whether it does because of its queue.
+
+    One of which no scheduler has said anything does not count: it may belong to a scheduler that
+    never says so.
+    """
+    conditions = () if group is None else group.status.conditions
+    said = next((one for one in conditions if one.type == GROUP_SCHEDULED), None)
+    if said is None or said.status != "False":
+        return False, False
+    # The message of our scheduler begins with its reason.
+    return True, said.message.partition(":")[0] in REFUSED_FOR_QUEUE
 
 
 def is_refused_for_queue(group: PodGroup) -> bool:

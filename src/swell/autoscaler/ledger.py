@@ -15,6 +15,7 @@ import numpy as np
 
 from swell.api.core import Namespace, Node
 from swell.api.meta import Key
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.requests import CPU, MEMORY, PODS
@@ -34,6 +35,7 @@ from swell.autoscaler.job_state import (
     is_hopeless,
     is_refused_for_queue,
     tally,
+    waiting_native_group,
 )
 from swell.autoscaler.job_views import AnyJob, id_of, view_job
 from swell.autoscaler.mirror import SchedulerMirror
@@ -48,6 +50,8 @@ from swell.autoscaler.views import (
     view_pod,
 )
 from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.model.elastic import JOB_LABEL
+from swell.scheduler.model.native_groups import native_job_name
 
 H = TypeVar("H", bound=Hashable)
 M = TypeVar("M", bound=Hashable)
@@ -74,6 +78,8 @@ class Ledger:
         # the order of a hash table.
         self._refused: dict[Key, None] = {}  # groups refused for their queue
         self._waiting: dict[Key, None] = {}  # groups that wait for room
+        # Groups of Kubernetes itself refused for their queue, with that of the job they are of.
+        self._refused_natives: dict[Key, Key] = {}
         self._pods_of: dict[JobId, dict[Key, None]] = {}
         self._pods_on: dict[str, dict[Key, None]] = {}  # by node
         self._unreadable_on: dict[str, dict[Key, None]] = {}  # pods of unknown needs, by node
@@ -178,6 +184,28 @@ class Ledger:
         self._mirror.put_group(key, None)
         self._refuse(key, False)
         self._waiting.pop(key, None)
+
+    def put_native_group(
+        self, key: Key, group: NativeGroup | None, *, is_unreadable: bool = False
+    ) -> None:
+        """Adds, replaces or drops a group of Kubernetes itself.
+
+        Those of our jobs count for their jobs, which say themselves whether they wait.
+        """
+        self._mirror.put_native_group(key, group, is_unreadable=is_unreadable)
+        own = Key(key.namespace, native_job_name(key.name))
+        job = "" if group is None else group.metadata.labels.get(JOB_LABEL, "")
+        waits, is_refused = waiting_native_group(group)
+        if waits and not job:
+            self._waiting[own] = None
+        else:
+            self._waiting.pop(own, None)
+        former = self._refused_natives.pop(own, None)
+        if is_refused:
+            self._refused_natives[own] = Key(key.namespace, job) if job else own
+        for held in {former: None, self._refused_natives.get(own): None}:
+            if held is not None:
+                self._refuse(held, held in self._refused_natives.values())
 
     # --- reading
 

@@ -18,6 +18,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.core import Namespace, Node
 from swell.api.meta import Key, ObjectMeta
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.requests import PODS
@@ -49,7 +50,18 @@ SCHEDULERS: Final = frozenset({SCHEDULER, "volcano"})
 _PODS_UNLIMITED: Final = "1000000"
 _VOLUMES_OFF: Final = {"predicate.VolumeBindingEnable": False}
 # Kinds in the order in which they are put in. Nodes come sorted by name, which breaks ties.
-_ORDER: Final = ("namespace", "class", "node", "domain", "queue", "group", "job", "trainers", "pod")
+_ORDER: Final = (
+    "namespace",
+    "class",
+    "node",
+    "domain",
+    "queue",
+    "group",
+    "native",
+    "job",
+    "trainers",
+    "pod",
+)
 
 
 class _NotedPod(NamedTuple):
@@ -70,6 +82,7 @@ Mirrored = (
     | HyperNode
     | Queue
     | PodGroup
+    | NativeGroup
     | AITrainingJob
     | TrainingJob
     | _NotedPod
@@ -143,6 +156,15 @@ class SchedulerMirror:
         else:
             self._groups[key] = group
         self._changed["group"][str(key)] = group or self._stand_ins.get(key)
+
+    def put_native_group(
+        self, key: Key, group: NativeGroup | None, *, is_unreadable: bool = False
+    ) -> None:
+        """Notes a group of Kubernetes itself. Replicas of jobs are in the groups of their jobs."""
+        self._note_unreadable("native", str(key), is_unreadable)
+        is_limited = group is not None and bool(group.spec.scheduling_constraints.topology)
+        self._note_constrained("native", key, is_limited)
+        self._changed["native"][str(key)] = group
 
     def expect_group(self, key: Key, job: AutoscalerJob | None) -> None:
         """Notes the job whose group this is; None once there is no live one."""
@@ -231,14 +253,20 @@ class SchedulerMirror:
                 held.hyper_nodes.put(new)
             case Queue():
                 held.put_queue(new, why)
-            case PodGroup():
-                held.put_group(new, why)
+            case PodGroup() | NativeGroup():
+                self._put_group(new, why)
             case AITrainingJob():
                 held.put_training_job(new)
             case TrainingJob():
                 held.put_trainers(new)
             case _NotedPod():
                 self._put_pod(new.as_scheduled(), why)
+
+    def _put_group(self, group: PodGroup | NativeGroup, unreadable: str) -> None:
+        if isinstance(group, PodGroup):
+            self._snapshot.put_group(group, unreadable)
+        else:
+            self._snapshot.put_native_group(group.metadata.key, group, unreadable)
 
     def _remove(self, kind: str, name: str) -> None:
         held = self._snapshot
@@ -249,6 +277,7 @@ class SchedulerMirror:
             "domain": held.hyper_nodes.remove,
             "queue": self._remove_queue,
             "group": held.remove_group,
+            "native": lambda key: held.remove_native_group(Key(*key.split("/", 1))),
             "job": held.remove_training_job,
             "trainers": lambda key: held.remove_training_job(trainers_key(key)),
             "pod": self._remove_pod,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup, Queue
@@ -17,6 +18,7 @@ from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource, Usage
 from swell.autoscaler.damping import DampingInput, damp
+from swell.autoscaler.job_views import AnyJob
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.needs import GPU_RESOURCES, NeedsReader
 from swell.autoscaler.policies import DEFAULT, POLICIES
@@ -34,6 +36,7 @@ class AutoscalerObjects:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     groups: list[PodGroup] = field(default_factory=list)
+    native_groups: list[NativeGroup] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
     priority_classes: list[PriorityClass] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
@@ -81,10 +84,11 @@ def inquiry_resource(
         ledger.put_hyper_node(hyper_node.metadata.name, hyper_node)
     for group in objects.groups:
         ledger.put_group(group)
-    for job in objects.training_jobs:
+    for native in objects.native_groups:
+        ledger.put_native_group(native.metadata.key, native)
+    jobs: list[AnyJob] = [*objects.training_jobs, *objects.trainer_jobs]
+    for job in jobs:
         ledger.put_job(job)
-    for trainer_job in objects.trainer_jobs:
-        ledger.put_job(trainer_job)
     for pod in objects.pods:
         ledger.put_pod(pod)
     return ledger.snapshot()

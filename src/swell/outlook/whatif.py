@@ -224,6 +224,7 @@ def sizing_objects(world: SchedulerObjects) -> AutoscalerObjects:
         priority_classes=world.priority_classes,
         namespaces=world.namespaces,
         hyper_nodes=world.hyper_nodes,
+        native_groups=world.native_groups,
         training_jobs=world.training_jobs,
     )
 

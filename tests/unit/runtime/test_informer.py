@@ -506,3 +506,23 @@ def test_many_missing_children_are_settled_by_one_list_while_the_watch_is_busy()
         assert len(line.calls) == 4  # list and watch; the selection; everything
 
     play(story)
+
+
+def test_problem_says_what_keeps_the_view_from_being_current() -> None:
+    """Not listed, silent for long, and well again: each can be asked for."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        toys = world.toys(line)
+        assert toys.problem() == "not listed yet"
+        await started(toys)
+        await asyncio.sleep(1000)
+        assert toys.problem() == ""
+        line.fail_before["watch"] = [failure(403)] * 30
+        line.cut_watches(failure(403))
+        await asyncio.sleep(350)
+        assert "403" in toys.problem()
+        await asyncio.sleep(1000)
+        assert toys.problem() == ""
+
+    play(story)

@@ -1,4 +1,4 @@
-"""Kinds that a cluster may lack, or that an account may not read: the informer goes on without."""
+"""Informers of kinds that a cluster may lack, or that a process may not read."""
 
 from __future__ import annotations
 
@@ -86,25 +86,5 @@ def test_kind_behind_a_gate_is_looked_for_rarely() -> None:
         assert calls[UNSERVED_S_MAX] > 3600 / UNSERVED_S_MAX
         # While the pauses double there are about eleven, then one in two and a half minutes.
         assert calls[GATED_RECHECK_S] < 11 + 3600 / (GATED_RECHECK_S / 2)
-
-    play(story)
-
-
-def test_problem_says_what_keeps_the_view_from_being_current() -> None:
-    """Not listed, silent for long, and well again: each can be asked for."""
-
-    async def story(world: World) -> None:
-        line = world.line()
-        toys = world.toys(line)
-        assert toys.problem() == "not listed yet"
-        await started(toys)
-        await asyncio.sleep(1000)
-        assert toys.problem() == ""
-        line.fail_before["watch"] = [failure(403)] * 30
-        line.cut_watches(failure(403))
-        await asyncio.sleep(350)
-        assert "403" in toys.problem()
-        await asyncio.sleep(1000)
-        assert toys.problem() == ""
 
     play(story)
