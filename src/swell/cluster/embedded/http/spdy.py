@@ -85,7 +85,7 @@ class ResetStream:
 
 
 @dataclass(frozen=True, slots=True)
-class SpdyPing:
+class PingFrame:
     """A sign of life, which is to be sent back."""
 
     id: int
@@ -96,7 +96,7 @@ class GoAway:
     """The client opens no further streams."""
 
 
-SpdyFrame = OpenedStream | StreamData | ResetStream | SpdyPing | GoAway
+SpdyFrame = OpenedStream | StreamData | ResetStream | PingFrame | GoAway
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class SpdyDecoder:
             case 3:  # _RST_STREAM
                 return ResetStream(stream)
             case 6:  # _PING
-                return SpdyPing(number)
+                return PingFrame(number)
             case 7:
                 return GoAway()
             case 8:  # further headers, of which only the effect on the memory counts

@@ -18,12 +18,12 @@ from swell.api.meta import Body
 from swell.cluster.embedded.http.spdy import (
     GoAway,
     OpenedStream,
+    PingFrame,
     ResetStream,
     SpdyDecoder,
     SpdyEncoder,
     SpdyError,
     SpdyFrame,
-    SpdyPing,
     StreamData,
 )
 from swell.cluster.embedded.http.streams import (
@@ -112,7 +112,7 @@ class PortTunnel:
                 await self._feed(stream, data, is_over=is_over)
             case ResetStream(stream):
                 await self._reset(stream)
-            case SpdyPing(id_):
+            case PingFrame(id_):
                 await self._socket.send_bytes(self._encoder.ping(id_))
 
     async def _open(self, opened: OpenedStream) -> None:

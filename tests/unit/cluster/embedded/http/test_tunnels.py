@@ -19,11 +19,11 @@ from swell.cluster.embedded.http.spdy import (
     DICTIONARY,
     GoAway,
     OpenedStream,
+    PingFrame,
     ResetStream,
     SpdyDecoder,
     SpdyEncoder,
     SpdyError,
-    SpdyPing,
     StreamData,
 )
 from swell.cluster.embedded.http.tunnels import TUNNEL
@@ -79,7 +79,7 @@ def test_frames_are_read_in_any_pieces() -> None:
         StreamData(3, b"hello", False),
         StreamData(3, b"", True),
         ResetStream(3),
-        SpdyPing(7),
+        PingFrame(7),
         GoAway(),
     ]
     for size in (1, 7, len(sent)):
