@@ -124,3 +124,17 @@ def test_unknown_kind_of_job_is_a_mistake_of_usage(both: Swell) -> None:
 
     assert answer.code == 2
     assert "aitj/NAME or tj/NAME" in answer.err
+
+
+def test_attaching_to_a_pod_says_what_to_do(swell: Swell) -> None:
+    """kubectl attaches to pods; here the log of one is followed instead."""
+    swell.apply(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+        "spec: {schedulerName: none, containers: [{name: c, image: local}]}\n"
+    )
+
+    answer = swell.here("attach", "p")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "p is a pod, and attach takes a job" in answer.err
+    assert "swell logs -f p" in answer.err

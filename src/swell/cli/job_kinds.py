@@ -114,8 +114,12 @@ def read_job(connection: ClusterConnection, namespace: str, given: JobName) -> F
     """Return the job of that name; CommandError when there is none, or one of each kind."""
     found = find_job(connection, namespace, given)
     if found is None:
-        raise CommandError(f"no job {given.name} in namespace {namespace}", "see: swell get")
+        raise no_job(Key(namespace, given.name))
     return found
+
+
+def no_job(key: Key) -> CommandError:
+    return CommandError(f"no job {key.name} in namespace {key.namespace}", "see: swell get")
 
 
 def find_job(connection: ClusterConnection, namespace: str, given: JobName) -> FoundJob | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.cli.command_line import CommandError
+from swell.cli.job_kinds import FoundJob
 from swell.cli.jobs.command_job import CommandOptions, command_job
 from swell.cli.sweeps.command import RowOptions, bodies_of, rows_asked_for
 from swell.cli.sweeps.retry import anew
 from swell.cli.sweeps.row_jobs import filled, index_of, row_of, unused_parameters
 from swell.cli.sweeps.rows import array_rows, file_lines, grid_rows
+from swell.cli.sweeps.state import SweepState, table_of
 
 
 def values(parameters: list[str], lines: list[dict[str, str]] | None = None) -> list[str]:
@@ -219,3 +222,28 @@ def test_job_that_runs_again_forgets_how_it_ended() -> None:
         },
         "spec": {"x": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("phase", "message", "shown"),
+    [
+        ("Pending", "the cluster has 4 cpu in all", "the cluster has 4 cpu in all"),
+        ("Pending", "why " * 20, f"{'why ' * 14}w..."),
+        ("Failed", f"{'where ' * 20}exit code 7", f"...ere {'where ' * 7}exit code 7"),
+        ("Failed", "two\nlines", "two lines"),
+        ("Succeed", "done", ""),
+    ],
+)
+def test_row_says_why_it_waits_or_how_it_failed(phase: str, message: str, shown: str) -> None:
+    """Shortened where it says least: a failure at its beginning, all else at its end."""
+    body: Body = {
+        "metadata": {"name": "s-0", "namespace": "ns"},
+        "status": {"phase": phase, "message": message},
+    }
+    state = SweepState("ns", "s", (FoundJob(AI_TRAINING_JOBS.untyped(), body),))
+
+    last = table_of(state).splitlines()[-1].partition(phase)[2].strip(" -")
+    whole = table_of(state, wide=True).splitlines()[-1].partition(phase)[2].strip(" -")
+
+    assert last == shown
+    assert whole == (" ".join(message.split()) if shown else "")

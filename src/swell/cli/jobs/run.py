@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.meta import Body
+from swell.api.kinds import PODS
+from swell.api.meta import Body, Key
 from swell.cli import options
 from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
 from swell.cli.command_line import USAGE, CommandError
@@ -25,7 +26,14 @@ from swell.cli.connection import (
     current_environment,
     refuse_rival,
 )
-from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
+from swell.cli.job_kinds import (
+    JOB_KINDS,
+    FoundJob,
+    find_job,
+    no_job,
+    parse_job_name,
+    try_read,
+)
 from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job
 from swell.cli.jobs.submission import Strict, warn, with_submitter
 from swell.cli.manifests import read_valid
@@ -37,7 +45,7 @@ from swell.cli.output import to_yaml
 from swell.cli.sweep_names import one_sweep
 from swell.cluster.home import READY_LOCK, SERVER, lock_holder
 from swell.cluster.kube import calls
-from swell.runtime.errors import AlreadyExistsError
+from swell.runtime.errors import AlreadyExistsError, NotFoundError
 
 if TYPE_CHECKING:
     from swell.cli.invocation import Invocation
@@ -130,8 +138,20 @@ def attach(
             raise typer.Exit(follow_sweep(connection, connection.namespace(namespace), sweep))
         from swell.cli.jobs.following import follow_job
 
-        found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
+        scope, name = connection.namespace(namespace), parse_job_name(job)
+        found = find_job(connection, scope, name)
+        if found is None:
+            raise _no_job_to_follow(connection, Key(scope, name.name))
         raise typer.Exit(follow_job(found, connection))
+
+
+def _no_job_to_follow(connection: ClusterConnection, key: Key) -> CommandError:
+    """Return the error for a name that no job has; it may be a pod's, as kubectl attaches to."""
+    try:
+        connection.client.send(calls.get(PODS.untyped(), key))
+    except NotFoundError:
+        return no_job(key)
+    return CommandError(f"{key.name} is a pod, and attach takes a job", f"swell logs -f {key.name}")
 
 
 def _manifest_of(arguments: list[str]) -> str | None:

@@ -152,10 +152,15 @@ def _row_body(job: FoundJob) -> Mapping[str, object]:
 
 
 def _message(job: FoundJob, length_max: int | None) -> str:
-    """Return the message of a job that went wrong, in one line of this length at most."""
-    if not job.has_ended or job.phase == SUCCEEDED:
+    """Return why a job waits or went wrong, in one line of this length at most.
+
+    A failure is told at its end: before it stand the pod, its node and its container.
+    """
+    if job.phase == SUCCEEDED:
         return ""
     text = " ".join(job.message.split())
     if length_max is None or len(text) <= length_max:
         return text
+    if job.has_ended:
+        return f"...{text[3 - length_max :]}"
     return f"{text[: length_max - 3]}..."
