@@ -10,9 +10,10 @@ TORCH := $(VENV)/torch/.ready
 SEEDS ?= 2000
 KILLS ?= 20
 SOAK_S ?= 60
+PYTHONS ?= 3.12 3.13
 export PYTHONWARNINGS := error
 
-.PHONY: help demo test check sim bench e2e testbed cluster cluster-down image lock audit format clean
+.PHONY: help demo test pythons check sim bench e2e testbed cluster cluster-down image lock audit format clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -47,6 +48,17 @@ demo: $(READY) ## see it work
 
 test: $(READY) ## every test but the long ones; on the real control plane, too, if it is built
 	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 3
+
+pythons: ## the unit tests with other Pythons that are on this machine: PYTHONS="3.12 3.13"
+	@for version in $(PYTHONS); do \
+		echo "python$$version" >&2; \
+		env -u PYTHONWARNINGS python$$version -m venv $(VENV)/python$$version || exit 1; \
+		env -u PYTHONWARNINGS $(VENV)/python$$version/bin/pip install --quiet \
+			--disable-pip-version-check --require-hashes --requirement requirements/dev.txt || exit 1; \
+		env -u PYTHONWARNINGS $(VENV)/python$$version/bin/pip install --quiet \
+			--disable-pip-version-check --no-deps --no-build-isolation --editable . || exit 1; \
+		$(VENV)/python$$version/bin/python -m pytest tests/unit --numprocesses 2 || exit 1; \
+	done
 
 check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/ruff format --check --quiet .

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,7 +83,7 @@ def test_chart_installs_what_kustomize_installs(helm: Helm, kubectl: Kubectl) ->
     """Without values the chart and `kubectl apply -k deploy/` are the same, object by object."""
     plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy")))
     del plain["Namespace", "", NAMESPACE]  # helm's --create-namespace makes it
-    assert _rendered(helm, "--include-crds") == plain
+    assert _rendered(helm, "--include-crds", "--no-hooks") == plain
 
 
 def test_values_reach_the_deployments(helm: Helm) -> None:
@@ -179,6 +181,46 @@ def test_page_is_the_one_of_kustomize_and_has_no_rights(helm: Helm, kubectl: Kub
     subjects = [s for body in asked.values() for s in body.get("subjects") or ()]
     assert "swell-page" not in [subject["name"] for subject in subjects]
     assert helm.run("template", "swell", CHART, "--set", "page.replicas=2").returncode != 0
+
+
+def test_tests_of_the_chart_need_no_more_than_the_programs_may(
+    installing: Helm, kubectl: Kubectl, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """What `helm test` runs in pods, run here with the same accounts, on a real control plane."""
+    named = ("swell", CHART, "--namespace", NAMESPACE)
+    installing.ok("install", *named, "--create-namespace")
+    pods = [body for body in _rendered(installing).values() if body["kind"] == "Pod"]
+    for pod in pods:
+        account = pod["spec"]["serviceAccountName"]
+        (container,) = pod["spec"]["containers"]
+        token = kubectl.ok("create", "token", account, "-n", NAMESPACE).strip()
+        config = _kubeconfig(control_plane, token, tmp_path / f"{account}.json")
+        command = [sys.executable, "-m", "swell", *container["command"][1:], *container["args"]]
+        done = subprocess.run(
+            [*command, "--kubeconfig", str(config)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (account, done.stderr)
+    installing.ok("uninstall", "swell", "--namespace", NAMESPACE, "--wait")
+
+    assert [pod["spec"]["serviceAccountName"] for pod in pods] == [
+        "swell-operator",
+        "swell-scheduler",
+    ]
+    assert {pod["metadata"]["annotations"]["helm.sh/hook"] for pod in pods} == {"test"}
+
+
+def _kubeconfig(plane: ControlPlane, token: str, file: Path) -> Path:
+    server = {"server": plane.server_url, "certificate-authority": str(plane.ca_file)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": server}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    file.write_text(json.dumps(config))
+    return file
 
 
 # Who asks, what for, and whether they may.
