@@ -169,7 +169,7 @@ async def live(life: Life) -> None:
         await asyncio.gather(
             *played, _training_job(admin, life), _taken(admin, life), _original(admin, life)
         )
-        if set(OF_NODES) <= set(life.stories):
+        if all(one in life.stories for one in OF_NODES):
             # The loss of the node is marked on it.
             await life.installed.until_used(PART, Right("patch", "", NODES.plural))
 
