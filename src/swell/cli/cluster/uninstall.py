@@ -1,7 +1,8 @@
 """The command `swell uninstall`: takes out what `kubectl apply -k deploy/` put into a cluster.
 
 No job is deleted by accident: the definitions, and with them all objects of their kinds, go only
-when no job is left or the user says `--jobs`.
+when no job is left or the user says `--jobs`. The history of jobs stays in their namespaces unless
+the user says `--history`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.options import ClusterOptions
 from swell.cluster.kube import calls
-from swell.runtime.cluster import merge_patch
+from swell.history.reading import ALL_SHARDS
+from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.errors import ForbiddenError, NotFoundError
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -73,6 +75,7 @@ Jobs = Annotated[
     bool,
     typer.Option("--jobs", help="With --crds: also the jobs that are left, and all they own."),
 ]
+History = Annotated[bool, typer.Option("--history", help="The history of jobs, too.")]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")]
 
@@ -95,6 +98,7 @@ def uninstall(
     namespace: InstalledIn = "swell-system",
     crds: Crds = False,
     jobs: Jobs = False,
+    history: History = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     kubeconfig: options.Kubeconfig = "",
@@ -114,14 +118,19 @@ def uninstall(
         programs = list(_programs(connection, namespace))
         definitions = list(_definitions(connection)) if crds else []
         jobs_to_delete = left if crds else []
-        if not programs and not definitions:
+        shards = list(_shards(connection))
+        shards_to_delete = shards if history else []
+        if not programs and not definitions and not shards_to_delete:
             sys.stdout.write(f"nothing of Swell is in namespace {namespace}\n")
             return
-        _print_objects([*programs, *jobs_to_delete, *definitions])
+        _print_objects([*programs, *jobs_to_delete, *definitions, *shards_to_delete])
         if dry_run:
             return
         _ask(yes=yes)
-        _remove(connection, programs, jobs_to_delete, definitions)
+        _remove(connection, programs, jobs_to_delete, [*definitions, *shards_to_delete])
+        if shards and not history:
+            n_shards = "1 ConfigMap" if len(shards) == 1 else f"{len(shards)} ConfigMaps"
+            sys.stdout.write(f"the history of jobs stays, in {n_shards}; --history deletes it\n")
         if left and not crds:
             sys.stdout.write(f"nobody looks after {_some(left)} any more\n")
 
@@ -130,9 +139,9 @@ def _remove(
     connection: ClusterConnection,
     programs: list[InstalledObject],
     jobs: list[InstalledObject],
-    definitions: list[InstalledObject],
+    rest: list[InstalledObject],
 ) -> None:
-    """Delete everything, and wait for it.
+    """Delete everything, and wait for it. The rest are definitions and records.
 
     The operator is gone before the jobs are touched: it would put their finalizers back.
     """
@@ -146,11 +155,11 @@ def _remove(
         delete_one(one.resource, one.body, connection)
     for one in jobs:
         wait_until_gone(one.resource, one.body, connection)
-    for one in definitions:
+    for one in rest:
         delete_one(one.resource, one.body, connection)
-    for one in definitions:
+    for one in rest:
         wait_until_gone(one.resource, one.body, connection)
-    sys.stdout.write(f"{len(programs) + len(jobs) + len(definitions)} objects deleted\n")
+    sys.stdout.write(f"{len(programs) + len(jobs) + len(rest)} objects deleted\n")
 
 
 def _remove_finalizers(connection: ClusterConnection, job: InstalledObject) -> None:
@@ -193,6 +202,17 @@ def _jobs(connection: ClusterConnection) -> Iterator[InstalledObject]:
         except NotFoundError:
             continue
         yield from (InstalledObject(resource, body) for body in listed.items)
+
+
+def _shards(connection: ClusterConnection) -> Iterator[InstalledObject]:
+    """The ConfigMaps with records of jobs, of all namespaces."""
+    resource = CONFIG_MAPS.untyped()
+    try:
+        listed = connection.client.send(calls.list_page(resource, Selection(labels=ALL_SHARDS)))
+    except ForbiddenError:
+        sys.stderr.write("ConfigMaps cannot be listed: the history stays where it is\n")
+        return
+    yield from (InstalledObject(resource, body) for body in listed.items)
 
 
 def _definitions(connection: ClusterConnection) -> Iterator[InstalledObject]:
