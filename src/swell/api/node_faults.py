@@ -57,6 +57,12 @@ class FaultRecord(ApiStruct, frozen=True):
             if _counts(one.time, self.trusted, half_life_s, now) and one.job
         )
 
+    def ends(self) -> tuple[tuple[FaultMark, float], ...]:
+        """The marks that no trust has wiped out, each with the time at which it is forgotten."""
+        kept_s = _HALF_LIVES_KEPT * max(self.half_life_seconds, 1)
+        # At time 0 no mark is too old.
+        return tuple((one, parse_time(one.time) + kept_s) for one in self.counted(0.0))
+
     def weight(self, now: float) -> float:
         """The sum of the marks, each halved with every half-life."""
         half_life_s = max(self.half_life_seconds, 1)

@@ -8,9 +8,11 @@ from swell.api.codec import to_body
 from swell.api.core import Node
 from swell.api.gpu_faults import rules_of
 from swell.api.meta import Body
+from swell.api.node_faults import read_faults
 from swell.api.quantity import parse
 from swell.api.requests import CPU, MEMORY, PODS, scheduling_amounts
 from swell.api.scheduling import Queue
+from swell.api.times import format_time
 from swell.api.topology import DOMAIN_MEMBER, HyperNode
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.outlook.starts import estimate_of
@@ -118,6 +120,7 @@ def node_row(node: Node) -> Body:
         "isCordoned": node.spec.unschedulable,
         "taints": [f"{one.key}={one.value}:{one.effect}" for one in node.spec.taints],
         "faults": node_faults(node),
+        "marks": fault_marks(node),
         "allocatable": {name: str(raw) for name, raw in status.allocatable.items()},
         "has": {
             "pods": has.get(PODS, 0),
@@ -132,6 +135,14 @@ def node_row(node: Node) -> Body:
             if name.startswith(_DOMAIN_PREFIXES) or name in _DOMAIN_LABELS
         },
     }
+
+
+def fault_marks(node: Node) -> list[Body]:
+    """Returns the failures that jobs blame on a node, with the time at which each is forgotten."""
+    return [
+        {"job": one.job, "reason": one.reason, "time": one.time, "until": format_time(end)}
+        for one, end in read_faults(node.metadata.annotations).ends()
+    ]
 
 
 def node_faults(node: Node) -> list[str]:

@@ -60,6 +60,15 @@ class Scene:
         self.view.open(f"{self.place.address}#/{view}")
         self.view.wait_text(text)
 
+    def ask_what_if(self, job: str) -> None:
+        self.view.run(
+            "document.getElementById('picked').value = arguments[0];"
+            "document.getElementById('if-replicas').value = 2;"
+            "document.querySelector('form.whatif button').click()",
+            job,
+        )
+        self.view.wait_text("who makes room")
+
     def picture(self, name: str, folder: Path) -> None:
         wanted = os.environ.get("SWELL_PICTURES") == "1"
         self.view.picture((PICTURES if wanted else folder) / f"page-{name}.png")
@@ -78,6 +87,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         bad = "import sys; print(sys.argv[1]); raise SystemExit(3)"
         worst = "\n".join(HOSTILE).replace("\x00", "")
         machine.swell("run", "--name", "bad", "--", "python", "-c", bad, worst, expect=1)
+        machine.swell("label", "node", "here-0", "topology.kubernetes.io/zone=desk")
+        machine.swell("queue", "create", "research", "--weight", "3")
         machine.swell("run", "--name", "large", "--detach", "--cpu", "900", "--", "true")
         place = read_place(machine.home)
         assert place is not None
@@ -101,14 +112,16 @@ def test_every_view_has_its_data(scene: Scene, tmp_path: Path) -> None:
         "overview": ("overview", "default/large"),
         "jobs": ("jobs", "default/grows"),
         "job": ("job/aitrainingjobs/default/grows", "step of"),
-        "queues": ("queues", "default"),
-        "nodes": ("nodes", "here-0"),
+        "queues": ("queues", "research"),
+        "nodes": ("nodes", "desk"),
         "whatif": ("whatif", "nothing is changed"),
         "history": ("history", "default/done"),
         "ended": ("job/aitrainingjobs/default/bad", "exit 3"),
     }
     for name, (view, text) in views.items():
         scene.go(view, text)
+        if name == "whatif":
+            scene.ask_what_if("default/large")
         for scheme in ("light", "dark"):
             scene.view.prefer(scheme)
             scene.picture(f"{name}-{scheme}", tmp_path)
@@ -195,6 +208,7 @@ def test_hostile_texts_run_nothing(scene: Scene) -> None:
               allocated: {} });
             state.nodes.set(`/${bad}`, { name: bad, isCordoned: true, taints: [bad], faults: [bad],
               allocatable: { cpu: bad }, labels: { a: bad }, used: null,
+              marks: [{ job: bad, reason: bad, time: bad, until: "2999-01-01T00:00:00Z" }],
               has: { pods: 1, cpuMilli: 1, memoryBytes: 1, gpus: 1 } });
             for (const draw of [overview, jobs, queues, nodes]) draw();
             whatif([bad]);
@@ -222,7 +236,7 @@ def test_the_page_works_by_keyboard_alone(scene: Scene) -> None:
     for _ in range(12):
         scene.view.press(TAB)
         seen.append(str(scene.view.run("return document.activeElement.textContent")))
-    assert {"Jobs", "Queues", "Nodes", "History"} <= set(seen)
+    assert {"Jobs", "Queues", "Nodes", "What if", "History"} <= set(seen)
     scene.go("job/aitrainingjobs/default/large", "stop")
     scene.view.wait("return document.querySelector('#actions button')")
     scene.view.run("document.querySelector('#actions button').focus()")

@@ -11,9 +11,9 @@ function scroller(id, title, columns, cells, onsort) {
   const list = el("div", { id, class: "list", tabindex: "0", role: "table", "aria-label": title }, head, space);
   let rows = [];
   const draw = () => {
+    space.style.height = `${rows.length * ROW}px`; // first: the list is as high as its rows, up to a bound
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 5);
     const last = Math.min(rows.length, first + Math.ceil(list.clientHeight / ROW) + 10);
-    space.style.height = `${rows.length * ROW}px`;
     const focused = document.activeElement && document.activeElement.getAttribute("href");
     space.replaceChildren(...rows.slice(first, last).map((row, at) => {
       const line = el("div", { class: "row", role: "row" }, ...cells(row));
@@ -162,6 +162,17 @@ const nodeParts = (node) => (node.used ? { cpu: part(node.used.cpuMilli, node.ha
   memory: part(node.used.memoryBytes, node.has.memoryBytes), gpu: part(node.used.gpus, node.has.gpus) }
   : { cpu: null, memory: null, gpu: null });
 const nodeState = (node) => node.faults.join(", ") || (node.isCordoned ? "cordoned" : "ready");
+
+// The failures that jobs blame on a node, until they are forgotten.
+const marksOf = (node) => (node.marks || []).filter((one) => Date.parse(one.until) > Date.now());
+
+function blame(node) {
+  const marks = marksOf(node);
+  if (!marks.length) return el("span", {}, "-");
+  const names = [...new Set(marks.map((one) => one.job))];
+  const text = `${marks.length} of ${names.join(", ")}`;
+  return el("span", { class: "bad", title: marks.map((one) => `${one.time} ${one.job}: ${one.reason}`).join("\n") }, text);
+}
 const domainsOf = (node) => Object.values(node.labels).join(", ");
 
 function meter(share, text) {
@@ -175,7 +186,7 @@ function nodeCells(node) {
   const used = node.used || { cpuMilli: 0, memoryBytes: 0, gpus: 0, pods: 0 };
   const gi = (bytes) => Math.round(bytes / 2 ** 30);
   return [el("span", { title: node.name }, node.name), el("span", { class: node.faults.length ? "bad" : "", title: nodeState(node) }, nodeState(node)),
-    meter(shares.cpu, of(used.cpuMilli / 1000, has.cpuMilli / 1000, "cpu")),
+    blame(node), meter(shares.cpu, of(used.cpuMilli / 1000, has.cpuMilli / 1000, "cpu")),
     meter(shares.memory, of(gi(used.memoryBytes), gi(has.memoryBytes), "GiB")),
     has.gpus ? meter(shares.gpu, of(used.gpus, has.gpus, "GPUs")) : el("span", {}, "-"),
     el("span", {}, node.used ? node.used.pods : "-"), el("span", { title: domainsOf(node) }, domainsOf(node)),
@@ -212,7 +223,7 @@ function nodes() {
       nodeFilter = event.target.value; made.list.scrollTop = 0; redraw();
     } });
   const shown = el("span", { class: "soft" });
-  const values = { node: keyOf, state: nodeState, cpu: (node) => nodeParts(node).cpu ?? -1,
+  const values = { node: keyOf, state: nodeState, blamed: (node) => -marksOf(node).length, cpu: (node) => nodeParts(node).cpu ?? -1,
     memory: (node) => nodeParts(node).memory ?? -1, GPUs: (node) => nodeParts(node).gpu ?? -1,
     pods: (node) => (node.used ? node.used.pods : -1), domains: domainsOf, taints: (node) => node.taints.join() };
   const made = scroller("nodelist", "Nodes", Object.keys(values), nodeCells, (name) => {
@@ -224,7 +235,7 @@ function nodes() {
     el("h2", {}, "Topology domains"), domains);
   redraw = () => {
     const found = selected([...state.nodes.values()], nodeFilter, (node) =>
-      `${node.name} ${nodeState(node)} ${domainsOf(node)} ${node.taints.join(" ")}`, values[nodeSort], nodesUpwards);
+      `${node.name} ${nodeState(node)} ${marksOf(node).map((one) => one.job).join(" ")} ${domainsOf(node)} ${node.taints.join(" ")}`, values[nodeSort], nodesUpwards);
     shown.textContent = state.nodes.size ? `${found.length} of ${state.nodes.size}` : "You may not see nodes, or there are none.";
     made.show(found);
     domains.replaceChildren(domainTable());

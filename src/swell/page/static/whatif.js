@@ -66,7 +66,7 @@ function whatif([picked]) {
   const names = [...state.aitrainingjobs.values()].filter((row) => !row.isOver).slice(0, 2000).map((row) => keyOf(row)).sort();
   const job = el("input", { id: "picked", list: "names", autocomplete: "off", value: picked || "" });
   const list = el("datalist", { id: "names" }, ...names.map((value) => el("option", { value })));
-  const manifest = el("textarea", { id: "manifest", rows: 12, spellcheck: "false", "aria-describedby": "hint" });
+  const manifest = el("textarea", { id: "manifest", rows: 8, spellcheck: "false", "aria-describedby": "hint" });
   const fields = Object.fromEntries(Object.keys(ASKED).map((name) => [name, el("input", { id: `if-${name}`, autocomplete: "off",
     type: name === "replicas" ? "number" : "text", min: name === "replicas" ? 1 : false })]));
   const answers = el("div", { id: "answers", "aria-live": "polite" });
