@@ -29,9 +29,11 @@ EPOCHS = 16
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.train.chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="repeat one run")
     chosen = parser.parse_args(argv)
-    seeds = range(chosen.runs) if chosen.seed is None else range(chosen.seed, chosen.seed + 1)
+    first, n_runs = (chosen.first, chosen.runs) if chosen.seed is None else (chosen.seed, 1)
+    seeds = range(first, first + n_runs)
     undisturbed, begun = undisturbed_weights(EPOCHS), time.monotonic()
     kinds, n_broken, longest = Counter[str](), 0, 0.0
     for seed in seeds:

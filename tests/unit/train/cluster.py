@@ -75,13 +75,14 @@ class TrainingCluster:
         The members folder tells of those that are gone or have succeeded. One that was told to go,
         and is listed again since then, has a successor.
         """
-        for index, process in list(self._leaving.items()):
-            if process.poll() is not None:
-                del self._leaving[index]
-                is_last = self.processes.get(index) is process  # none while its successor starts
-                if index < self._size and is_last and process.returncode:
-                    self._epoch += 1
-                    self.start(index)
+        gone = {i: one for i, one in self._leaving.items() if one.poll() is not None}
+        for index in gone:
+            del self._leaving[index]  # before any start, which comes here again
+        for index, process in gone.items():
+            is_last = self.processes.get(index) is process  # none while its successor starts
+            if index < self._size and is_last and process.returncode:
+                self._epoch += 1
+                self.start(index)
         codes = {index: process.poll() for index, process in sorted(self.processes.items())}
         rows = self.rows or [self.address(index) for index in range(self._size)]
         counts = " ".join(str(self._instances.get(i, 0)) for i in range(self._size))
@@ -161,14 +162,18 @@ class TrainingCluster:
 
     def resize(self, size: int) -> float:
         """Shrink as the operator does: the folder, then SIGTERM; or grow."""
-        old = [i for i, p in self.processes.items() if p.poll() is None]
+        old = self._running()
         at = self.list_members(size)
-        for index in old:
+        for index in sorted(old):
             if index >= size:
                 self._leaving[index] = self.processes[index]
                 self.processes[index].send_signal(signal.SIGTERM)
-        self.start(*(i for i in range(size) if i not in old))
+        # A member that had left and is listed again may have its successor already.
+        self.start(*(i for i in range(size) if i not in old | self._running()))
         return at
+
+    def _running(self) -> set[int]:
+        return {index for index, one in self.processes.items() if one.poll() is None}
 
     def facts(self, since: float = 0.0) -> list[Fact]:
         """All that was printed since then, in order of time; `process` names the process."""

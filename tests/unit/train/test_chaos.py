@@ -116,3 +116,23 @@ def test_preempted_whole_and_resumed(
     resumed = [f for f in cluster.facts() if f["process"] in {"0-2", "1-2"} and "samples" in f]
     assert min(fact["step"] for fact in resumed) == reached + 1
     check_ending(cluster, undisturbed, EPOCHS)
+
+
+def test_members_that_left_and_are_listed_again_have_one_successor_each(tmp_path: Path) -> None:
+    """The tests' cluster does as the operator does, whichever of them have ended already."""
+    cluster = TrainingCluster(tmp_path / "job", ["sleep", "1000"])
+    try:
+        cluster.begin(4)
+        left = [cluster.processes[index] for index in (1, 2, 3)]
+        cluster.resize(1)
+        for process in left:
+            process.wait()
+        cluster.resize(4)
+        cluster.replace(2, 3)
+
+        started = (tmp_path / "job").rglob("*-*.err")
+        assert sorted(path.stem for path in started) == [
+            *("0-1", "1-1", "1-2", "2-1", "2-2", "2-3", "3-1", "3-2", "3-3")
+        ]
+    finally:
+        cluster.close()
