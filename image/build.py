@@ -25,7 +25,16 @@ from image.oci import Image, write_images
 SOURCE = Path(__file__).resolve().parent.parent
 FILE = SOURCE / "dist" / "swell-image.tar"
 BIGGEST = 12
-VERSION = "import swell.cli.main, importlib.metadata as m; print(m.version('swell'))"
+# Everything that the image's programs may load, and not only the entry.
+VERSION = """
+import importlib, importlib.metadata, pkgutil
+import swell
+parts = [found.name for found in pkgutil.walk_packages(swell.__path__, "swell.")]
+for name in parts:
+    if not name.startswith(("swell.train", "swell.demo", "swell.__main__")):
+        importlib.import_module(name)
+print(importlib.metadata.version("swell"), "with", len(parts), "modules")
+"""
 
 
 def main() -> int:

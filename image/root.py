@@ -1,7 +1,8 @@
 """The file system of the image: Debian's Python, Swell and what it imports, and nothing else.
 
 No shell, no package manager, no pip. Everything belongs to root and is read-only to the user that
-the image runs as; modules are compiled beforehand, since a read-only root cannot keep them.
+the image runs as; modules are compiled beforehand, since a read-only root cannot keep them. Of what
+Swell stands on only the compiled form is there, without debugging symbols (ADR 153).
 """
 
 from __future__ import annotations
@@ -38,8 +39,31 @@ MERGED = ("bin", "sbin", "lib", "lib64")
 NEEDLESS = (
     *("usr/share/man", "usr/share/lintian", "usr/share/doc-base", "usr/share/bug"),
     *("usr/share/gcc", "usr/share/gdb", "usr/lib/valgrind", "usr/share/binfmts"),
+    "usr/lib/*-linux-gnu/gconv",  # Python has codecs of its own
     *("usr/share/applications", "usr/share/pixmaps", "usr/sbin", "etc/init.d", "etc/ld.so.conf.d"),
 )
+# Parts of Python's library for developers and desktops.
+NEEDLESS_MODULES = (
+    *(
+        "distutils",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "pydoc_data",
+        "test",
+        "tkinter",
+        "turtledemo",
+    ),
+    *("turtle.py", "unittest", "venv"),
+)
+# Of packages: what others compile against, and what writes coloured help, which typer does without.
+NEEDLESS_PARTS = (
+    *("numpy/_core/include", "numpy/_core/lib", "numpy/f2py", "numpy/random/lib"),
+    *("numpy/_core/_simd.*.so", "numpy/_core/*_tests.*.so"),  # for numpy's own tests
+    *("markdown_it", "markdown_it_py-*", "mdurl", "mdurl-*", "pygments", "pygments-*"),
+    *("rich", "rich-*"),
+)
+NEEDLESS_SUFFIXES = frozenset({".a", ".c", ".h", ".pxd", ".pyi", ".pyx"})
 # The newest glibc of a wheel that Debian's can run, and the older ones, newest first.
 GLIBC = (36, 35, 34, 31, 28, 27, 26, 24, 17, 12, 5)
 
@@ -62,7 +86,11 @@ def make_base(root: Path, source: Path, scratch: Path, say: Callable[[str], None
     _add_files(root)
     _remove_needless(root)
     say("compiling modules")
-    _compile(root, root / LIBRARY, root / f"usr/lib/python{PYTHON}")
+    modules = root / f"usr/lib/python{PYTHON}"
+    _compile(root, root / LIBRARY, modules, in_place=True)
+    for source in [*(root / LIBRARY).rglob("*.py"), *modules.rglob("*.py")]:
+        source.unlink()
+    _strip(root)
 
 
 def add_swell(root: Path, source: Path, scratch: Path) -> None:
@@ -113,19 +141,40 @@ def _add_files(root: Path) -> None:
 
 
 def _remove_needless(root: Path) -> None:
-    for name in NEEDLESS:
-        shutil.rmtree(root / name, ignore_errors=True)
     library = root / LIBRARY
-    for folder in [library / "bin", *library.rglob("tests"), *library.rglob("__pycache__")]:
-        shutil.rmtree(folder, ignore_errors=True)
+    modules = root / f"usr/lib/python{PYTHON}"
+    for folder, names in (
+        (root, NEEDLESS),
+        (modules, NEEDLESS_MODULES),
+        (library, (*NEEDLESS_PARTS, "bin", "**/tests", "**/__pycache__")),
+    ):
+        for name in names:
+            for found in sorted(folder.glob(name)):
+                shutil.rmtree(found) if found.is_dir() else found.unlink()
+    for file in library.rglob("*"):
+        if file.suffix in NEEDLESS_SUFFIXES:
+            file.unlink()
     for file in (root / "usr/share/doc").rglob("*"):
         if file.is_file() and file.name != "copyright":
             file.unlink()
 
 
-def _compile(root: Path, *folders: Path) -> None:
-    strip = ["-s", str(root), "--invalidation-mode", "unchecked-hash"]
-    run_inside(root, ["-m", "compileall", "-q", "-j", "2", *strip, *map(str, folders)], root)
+def _compile(root: Path, *folders: Path, in_place: bool = False) -> None:
+    """Compile the modules in some folders; in place they are found without their sources."""
+    options = ["-s", str(root), "--invalidation-mode", "unchecked-hash", *(["-b"] * in_place)]
+    run_inside(root, ["-m", "compileall", "-q", "-j", "2", *options, *map(str, folders)], root)
+
+
+def _strip(root: Path) -> None:
+    """Take debugging symbols out of extension modules and of Debian's libraries.
+
+    Libraries that a wheel brings along stay as they are: their segments were moved when the wheel
+    was made, and strip would put them where no loader takes them.
+    """
+    files = [file for file in root.rglob("*.so*") if file.is_file() and not file.is_symlink()]
+    files = [file for file in files if not file.parent.name.endswith(".libs")]
+    files.append(root / f"usr/bin/python{PYTHON}")
+    _run(["strip", "--strip-unneeded", *map(str, sorted(files))], root)
 
 
 def _run(command: Sequence[str], folder: Path, variables: dict[str, str] | None = None) -> str:

@@ -17,6 +17,7 @@ from tests.testbed.binaries import binary
 from tests.testbed.cluster import BUSYBOX, ROOT, RealCluster, running_cluster
 
 STEP_S_MAX = 300.0
+IMAGE_SIZE_MAX = 120_000_000
 
 
 @pytest.fixture
@@ -43,6 +44,11 @@ def reader(fresh: RealCluster, tmp_path: Path) -> dict[str, str]:
     swell.chmod(0o755)
     path = f"{programs}:{os.environ.get('PATH', '')}"
     return {"PATH": path, "HOME": str(tmp_path), "KUBECONFIG": str(fresh.kubeconfig)}
+
+
+def test_image_is_small() -> None:
+    """Nodes pull it before the first pod starts; layers are not compressed."""
+    assert image().stat().st_size <= IMAGE_SIZE_MAX
 
 
 def test_guide_is_true(reader: dict[str, str], tmp_path: Path) -> None:
