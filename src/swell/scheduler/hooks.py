@@ -277,7 +277,7 @@ class Votes:
 
     def shortfall(self, job: JobInfo, role: str = "") -> int:
         """How many more tasks of a role make the job ready: the largest answer counts."""
-        return max((vote(job, role) for vote in self._shortfall), default=0)
+        return max([vote(job, role) for vote in self._shortfall], default=0)
 
     def is_ready(self, job: JobInfo) -> bool:
         return self.shortfall(job) == 0

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,11 +31,9 @@ from swell.scheduler.model.tasks import NOWHERE, Shape, Task
 CHUNK = 32
 # When a larger part of the nodes changed, all rows are computed instead of a selection.
 _STALE_PART_MAX = 1 / 4
-_EVERY_NODE = slice(None)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChoice:
+class NodeChoice(NamedTuple):
     """A node for a task, and whether the task can start there now or must be pipelined."""
 
     node: int
@@ -336,7 +335,7 @@ class Placer:
 
     def _depends_on_others(self, task: Task) -> bool:
         """Whether the task's nodes change with each task placed, so that they go one by one."""
-        return any(True for _ in self._masks(task, now=True)) or any(
+        return any(filter_(task, True) is not None for filter_ in self._task_filters) or any(
             score(task) is not None for score in self._task_scores
         )
 
@@ -347,11 +346,11 @@ class Placer:
         position = len(nodes.changes)
         if scores is None or scores.version != nodes.version:
             scores = self._scores_of[shape] = self._new_scores(shape)
-            self._update(shape, scores, _EVERY_NODE)
+            self._update(shape, scores, None)
         elif scores.position != position:
             stale = nodes.changed_since(scores.position)
             few = len(stale) < _STALE_PART_MAX * len(nodes)
-            self._update(shape, scores, stale if few else _EVERY_NODE)
+            self._update(shape, scores, stale if few else None)
         scores.position = position
         return scores
 
@@ -368,15 +367,18 @@ class Placer:
             nodes.version, 0, allowed, base, empty, empty.copy(), _SingleTasks(deque())
         )
 
-    def _update(self, shape: Shape, scores: _ShapeScores, rows: Places | slice) -> None:
-        nodes = self._nodes
-        idle = nodes.idle[:, rows]
-        later = scores.allowed[rows] & fits(shape, nodes.future[:, rows])
-        now = later & fits(shape, idle)
-        used = nodes.allocatable[:, rows] - idle
-        score = self._score(shape, scores.base[rows], used, nodes.divisor[:, rows])
-        scores.now[rows] = np.where(now, score, -np.inf)
-        scores.later[rows] = np.where(later, score, -np.inf)
+    def _update(self, shape: Shape, scores: _ShapeScores, rows: Places | None) -> None:
+        """Computes the scores of some nodes, or of all, from what they have now."""
+        columns = self._nodes.columns(rows)
+        at = slice(None) if rows is None else rows
+        used = columns.allocatable - columns.idle
+        score = self._score(shape, scores.base[at], used, columns.divisor)
+        later = fits(shape, columns.future)
+        later &= scores.allowed[at]
+        scores.later[at] = now_score = np.where(later, score, -np.inf)
+        if columns.future is not columns.idle:
+            now_score = np.where(fits(shape, columns.idle), now_score, -np.inf)
+        scores.now[at] = now_score
 
     def _score(self, shape: Shape, base: Vector, used: Matrix, divisor: Matrix) -> Vector:
         total = base
@@ -437,16 +439,16 @@ class Placer:
         extra: Vector | None = None,
     ) -> tuple[list[list[float]], list[list[bool]]]:
         """Returns score and fit of some nodes after 0, 1, ... n-1 tasks were placed there."""
-        nodes = self._nodes
-        rows = np.repeat(top, n)
-        taken = shape.request[:, None] * np.tile(np.arange(n), len(top))
-        idle = nodes.idle[:, rows]
-        fitting = fits(shape, nodes.future[:, rows] - taken)
-        used = nodes.allocatable[:, rows] - idle
+        columns = self._nodes.columns(np.repeat(top, n))
+        # Per node 0, 1, ... n - 1 tasks, one node after the other.
+        taken = np.multiply.outer(shape.request, np.arange(n * len(top)) % n)
+        fitting = fits(shape, columns.future - taken)
+        used = columns.allocatable - columns.idle
         if now:  # a pipelined task takes no room yet, so it changes no score
-            fitting &= fits(shape, idle - taken)
+            if columns.future is not columns.idle:
+                fitting &= fits(shape, columns.idle - taken)
             used += taken
-        score = self._score(shape, base[rows], used, nodes.divisor[:, rows])
+        score = self._score(shape, np.repeat(base[top], n), used, columns.divisor)
         if extra is not None:
             score = score + np.repeat(extra, n)
         each = (len(top), n)

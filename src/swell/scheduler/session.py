@@ -257,7 +257,7 @@ class Statement:
     def place_alike(self, tasks: Sequence[Task], choices: Sequence[NodeChoice]) -> None:
         """Allocates or pipelines pending tasks of one shape, role and job, all in one status."""
         status = TaskStatus.ALLOCATED if choices[0].now else TaskStatus.PIPELINED
-        self._steps.extend(_Moved(task, task.status, task.node) for task in tasks)
+        self._steps.extend([_Moved(task, task.status, task.node) for task in tasks])
         self._session.snapshot.move_alike(tasks, status, [choice.node for choice in choices])
 
     def unpipeline(self, task: Task) -> None:
@@ -319,7 +319,7 @@ class Statement:
     def commit(self) -> None:
         """Binds what is allocated and decides the evictions. Pipelined tasks stay pipelined."""
         # A task that was pipelined before has two steps, unpipelined and placed: bind it once.
-        moved = dict.fromkeys(step.task for step in self._steps if isinstance(step, _Moved))
+        moved = dict.fromkeys([step.task for step in self._steps if isinstance(step, _Moved)])
         self._session.bind([task for task in moved if task.status is TaskStatus.ALLOCATED])
         if self._n_evicted:
             for step in self._steps:

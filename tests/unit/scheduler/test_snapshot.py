@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from swell.api.pod import PodSpec
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
 from swell.scheduler.model.snapshot import SchedulerSnapshot
@@ -46,6 +47,8 @@ def check_sums(snapshot: SchedulerSnapshot) -> None:
             future[:, place] -= TAKES_LATER[task.status] * task.request
     np.testing.assert_array_equal(idle, nodes.idle)
     np.testing.assert_array_equal(future, nodes.future)
+    counted = [task.status for tasks in nodes.tasks for task in tasks.values()]
+    assert nodes.idle_is_future == all(TAKES_NOW[one] == TAKES_LATER[one] for one in counted)
     for queue in snapshot.queues.values():
         held = sum((job.allocated for job in queue.jobs.values()), snapshot.dimensions.zero())
         asked = sum((job.pending for job in queue.jobs.values()), snapshot.dimensions.zero())
@@ -338,3 +341,40 @@ def check_places(snapshot: SchedulerSnapshot) -> None:
         assert not name or nodes.find(name) == place
         node = nodes.objects[place]
         assert node is None or node.metadata.name == name
+
+
+_PLAIN: dict[str, Any] = {
+    "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+    "volumes": [{"name": "token"}],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+        {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
+        {"containers": [*_PLAIN["containers"], *_PLAIN["containers"]]},
+        {"containers": [{**_PLAIN["containers"][0], "ports": [{"hostPort": 80}]}]},
+        {"initContainers": [{"name": "i"}]},
+        {"resources": {"requests": {"cpu": "3"}}},
+        {"overhead": {"cpu": "1"}},
+        {"hostNetwork": True},
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+        {"volumes": [{"name": "v", "ephemeral": {}}]},
+        {"nodeSelector": {"a": "b"}},
+        {"affinity": {"nodeAffinity": {}}},
+        {"tolerations": []},
+        {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]},
+        {"resourceClaims": [{"name": "gpu"}]},
+    ],
+)
+def test_pods_that_differ_to_a_node_have_different_shapes(change: dict[str, Any]) -> None:
+    """A shape stands for all that a node looks at; names and volumes without a claim are not."""
+    snapshot = SchedulerSnapshot()
+    plain = snapshot.shape_of(msgspec.convert(_PLAIN, PodSpec))
+    renamed = {**_PLAIN, "containers": [{**_PLAIN["containers"][0], "name": "d"}], "volumes": []}
+
+    assert snapshot.shape_of(msgspec.convert({**_PLAIN, **change}, PodSpec)) is not plain
+    assert snapshot.shape_of(msgspec.convert(renamed, PodSpec)) is plain

@@ -96,10 +96,10 @@ def _reclaim_anywhere(
     for task in votes.tasks_in_order(job.in_status(TaskStatus.PENDING)):
         if not votes.is_starving(job):
             break
-        if not _is_eligible(session, queue, task):
-            continue
         first = (queue.name, task.shape.serial)
         if not has_room and failed.get(first) == len(session.evictions):
+            continue
+        if not _is_eligible(session, queue, task):
             continue
         if search.could_fit(task, 1) and search.make_room(statement, task):
             has_room = True

@@ -22,7 +22,7 @@ from swell.api.pod import (
 )
 from swell.scheduler.model.nodes import NodeTable
 from swell.scheduler.model.resources import Mask
-from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Task, TaskStatus
+from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Shape, Task, TaskStatus
 
 Counts = NDArray[np.float64]
 
@@ -91,10 +91,13 @@ class AffinityIndex:
         for term in [term for term, counts in self._refusing.items() if not counts.any]:
             del self._refusing[term]
 
+    def counts(self, shape: Shape) -> bool:
+        """Whether pods of a shape are counted. Usually not: no pod of the cluster has a term."""
+        return bool(self._matching) or shape.depends_on_other_pods
+
     def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
         """Records that a task came to (n = 1) or left (n = -1) a node in this status."""
-        # The usual case: no term was ever asked for, and this task has none.
-        if not (self._matching or task.shape.depends_on_other_pods):
+        if not self.counts(task.shape):
             return
         if task.shape.depends_on_other_pods:
             self._n_refusers += n

@@ -127,8 +127,12 @@ class JobInfo:
 
         It is because its group, or a queue that its limits come from, cannot be read.
         """
-        lineage = self.queue.lineage if self.queue is not None else ()
-        return self.unreadable or next((q.unreadable for q in lineage if q.unreadable), "")
+        if self.unreadable or self.queue is None:
+            return self.unreadable
+        for queue in self.queue.lineage:
+            if queue.unreadable:
+                return queue.unreadable
+        return ""
 
     @property
     def is_admitted(self) -> bool:

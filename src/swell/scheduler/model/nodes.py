@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,15 @@ class GpuKnowledge:
 KNOWN_GPUS: Final = GpuKnowledge(rules_of(), ("nvidia.com/gpu", "amd.com/gpu"))
 
 
+class Columns(NamedTuple):
+    """The matrices of some nodes. `future` is `idle` itself where they are known to be equal."""
+
+    allocatable: Matrix
+    idle: Matrix
+    future: Matrix
+    divisor: Matrix
+
+
 class NodeTable:
     """Every node, with its allocatable, idle and future resources and its tasks."""
 
@@ -78,6 +87,9 @@ class NodeTable:
         # A log of the places that changed, in order. A reader that remembers its length finds what
         # has changed since.
         self.changes = array("q")  # 64-bit numbers, which numpy can read without a copy
+        # How many tasks take room either only now or only later. While there is none, as in most
+        # sessions, `idle` and `future` are equal: amounts are whole numbers, whose sums are exact.
+        self._n_leaving_or_coming = 0
         self.version = 0  # of all that does not change with tasks: nodes, labels, taints
         self.layout = 0  # the version of which nodes there are, with which labels and places
 
@@ -100,6 +112,26 @@ class NodeTable:
     @property
     def future(self) -> Matrix:
         return self._future[:, : len(self.names)]
+
+    @property
+    def idle_is_future(self) -> bool:
+        """Whether nothing is leaving and nothing waits for room, on any node."""
+        return not self._n_leaving_or_coming
+
+    def columns(self, places: Places | None = None) -> Columns:
+        """Returns the matrices of some nodes, or of all."""
+        if places is None:
+            future = self.idle if self.idle_is_future else self.future
+            return Columns(self.allocatable, self.idle, future, self.divisor)
+        # `take` from the whole matrices: an index into the views of above costs ten times as much,
+        # and this is done for every gang (docs/scheduler-performance.md).
+        idle = self._idle.take(places, axis=1)
+        return Columns(
+            self._allocatable.take(places, axis=1),
+            idle,
+            idle if self.idle_is_future else self._future.take(places, axis=1),
+            self._divisor.take(places, axis=1),
+        )
 
     @property
     def ready(self) -> Mask:
@@ -244,6 +276,8 @@ class NodeTable:
     def add_alike(self, tasks: Sequence[Task], places: Sequence[int], status: TaskStatus) -> None:
         """Does the same for tasks of one shape, in one operation."""
         request, rows = tasks[0].shape.request, np.array(places)
+        if TAKES_NOW[status] != TAKES_LATER[status]:
+            self._n_leaving_or_coming += len(tasks)
         if TAKES_NOW[status]:
             # Not `-=`: a place that occurs several times must be charged each time.
             np.subtract.at(self._idle.T, rows, request)
@@ -252,7 +286,9 @@ class NodeTable:
         self.changes.extend(places)
         for task, place in zip(tasks, places, strict=True):
             self.tasks[place][task.key] = task
-            self._take_ports(task, place)
+        if tasks[0].shape.ports:
+            for task, place in zip(tasks, places, strict=True):
+                self._take_ports(task, place)
 
     def take_off(self, task: Task, place: int, status: TaskStatus) -> None:
         self._shift(task, place, status, 1.0)
@@ -271,6 +307,8 @@ class NodeTable:
         # Booleans as numbers: 1 frees the request, -1 takes it, 0 changes nothing.
         later = TAKES_LATER[old] - TAKES_LATER[new]
         now = TAKES_NOW[old] - TAKES_NOW[new]
+        self._n_leaving_or_coming += TAKES_NOW[new] != TAKES_LATER[new]
+        self._n_leaving_or_coming -= TAKES_NOW[old] != TAKES_LATER[old]
         if later:
             self._future[:, place] += later * task.shape.request
         if now:
@@ -355,6 +393,8 @@ class NodeTable:
 
     def _shift(self, task: Task, place: int, status: TaskStatus, sign: float) -> None:
         request = task.shape.request if sign > 0 else -task.shape.request
+        if TAKES_NOW[status] != TAKES_LATER[status]:
+            self._n_leaving_or_coming -= int(sign)  # a task that is added has the sign -1
         if TAKES_NOW[status]:
             self._idle[:, place] += request
         if TAKES_LATER[status]:
@@ -431,10 +471,10 @@ def fits(shape: Shape, room: Matrix) -> Mask:
     The request must be below the room plus the tolerance, in each resource that a node is
     compared on.
     """
-    first, *others = shape.fit_places
-    fitting: Mask = room[first] > shape.request[first] - TOLERANCE
-    for place in others:
-        fitting &= room[place] > shape.request[place] - TOLERANCE
+    (first, limit), *others = shape.fit_limits
+    fitting: Mask = room[first] > limit
+    for place, limit in others:
+        fitting &= room[place] > limit
     return fitting
 
 

@@ -341,9 +341,11 @@ class SchedulerSnapshot:
 
     def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
         """Does the same for pending tasks of one shape, role and job, in one operation."""
+        is_indexed = self.affinity_index.counts(tasks[0].shape)
         for task, node in zip(tasks, nodes, strict=True):
             task.status, task.node = status, node
-            self.affinity_index.moved(task, node, status, 1)
+            if is_indexed:
+                self.affinity_index.moved(task, node, status, 1)
         self.nodes.add_alike(tasks, nodes, status)
         if tasks[0].shape.claims_volumes:
             for task in tasks:

@@ -19,6 +19,7 @@ from swell.api.requests import pod_requests, scheduling_amounts
 from swell.scheduler.model.podset_annotations import request_of
 from swell.scheduler.model.resources import (
     PODS,
+    TOLERANCE,
     Dimensions,
     Vector,
     fit_places,
@@ -117,11 +118,13 @@ class Shape:
         "best_effort",
         "claims_volumes",
         "depends_on_other_pods",
+        "fit_limits",
         "fit_places",
         "is_known",
         "key",
         "n_tasks",
         "ports",
+        "quota_amounts",
         "quota_places",
         "request",
         "serial",
@@ -142,7 +145,12 @@ class Shape:
     def set_request(self, request: Vector) -> None:
         self.request = request
         self.fit_places = fit_places(request)
+        # Per place: the amount of room above which one task fits.
+        amounts = request.tolist()
+        self.fit_limits = tuple((place, amounts[place] - TOLERANCE) for place in self.fit_places)
         self.quota_places = quota_places(request)
+        # The same with the amounts, as plain numbers: for one comparison they cost less.
+        self.quota_amounts = tuple((p, amounts[p]) for p in self.quota_places.tolist())
         self.best_effort = self.is_known and not len(self.quota_places)
 
 

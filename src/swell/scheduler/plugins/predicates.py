@@ -109,6 +109,9 @@ class _PredicateRules:
 
     def task_filter(self, task: Task, now: bool) -> Mask | None:
         allowed: Mask | None = None
+        shape = task.shape
+        if not (shape.ports or shape.claims_volumes or self._affinity_index.concerns(task)):
+            return None  # the usual case, for which no generator is made
         for _, passing, _ in self._changing(task, now=now):
             allowed = passing if allowed is None else allowed & passing
         return allowed

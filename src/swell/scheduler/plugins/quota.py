@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
     """How many of n tasks of a shape fit below a limit, on the resources that they ask for."""
-    places = shape.quota_places
-    if not len(places):
+    if not shape.quota_amounts:
         return n
-    amounts = (held[places], shape.request[places], limit[places])
-    rows: list[tuple[float, float, float]] = list(
-        zip(*(amount.tolist() for amount in amounts), strict=True)
-    )
+    have_of: list[float] = held.tolist()
+    bound_of: list[float] = limit.tolist()
+    rows = [(have_of[place], each, bound_of[place]) for place, each in shape.quota_amounts]
     # Start one too high and count down: the division may be rounded, the comparison is exact.
     fitting = min(n, *((bound - have) / each for have, each, bound in rows))
     count = max(min(math.floor(fitting) + 1, n), 0)
