@@ -71,7 +71,9 @@ def _choice(room: Matrix, idle: Matrix, divisor: Matrix, shape: _Shape, size: in
         divisor.take(at, axis=1),
         shape.request,
     ).reshape(len(top), size)
-    heads, counts, chosen = after[:, 0].tolist(), [0] * len(top), []
+    heads: list[float] = after[:, 0].tolist()
+    counts = [0] * len(top)
+    chosen: list[int] = []
     while len(chosen) < size:
         best = max(range(len(top)), key=lambda row: (heads[row], -top[row]))
         if heads[best] == -np.inf:

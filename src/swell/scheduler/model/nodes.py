@@ -47,7 +47,7 @@ class GpuKnowledge:
 KNOWN_GPUS: Final = GpuKnowledge(rules_of(), ("nvidia.com/gpu", "amd.com/gpu"))
 
 
-class Columns(NamedTuple):
+class NodeColumns(NamedTuple):
     """The matrices of some nodes. `future` is `idle` itself where they are known to be equal."""
 
     allocatable: Matrix
@@ -118,15 +118,15 @@ class NodeTable:
         """Whether nothing is leaving and nothing waits for room, on any node."""
         return not self._n_leaving_or_coming
 
-    def columns(self, places: Places | None = None) -> Columns:
+    def columns(self, places: Places | None = None) -> NodeColumns:
         """Returns the matrices of some nodes, or of all."""
         if places is None:
             future = self.idle if self.idle_is_future else self.future
-            return Columns(self.allocatable, self.idle, future, self.divisor)
+            return NodeColumns(self.allocatable, self.idle, future, self.divisor)
         # `take` from the whole matrices: an index into the views of above costs ten times as much,
         # and this is done for every gang (docs/scheduler-performance.md).
         idle = self._idle.take(places, axis=1)
-        return Columns(
+        return NodeColumns(
             self._allocatable.take(places, axis=1),
             idle,
             idle if self.idle_is_future else self._future.take(places, axis=1),

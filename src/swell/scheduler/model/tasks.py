@@ -146,11 +146,13 @@ class Shape:
         self.request = request
         self.fit_places = fit_places(request)
         # Per place: the amount of room above which one task fits.
-        amounts = request.tolist()
+        amounts: list[float] = request.tolist()
         self.fit_limits = tuple((place, amounts[place] - TOLERANCE) for place in self.fit_places)
         self.quota_places = quota_places(request)
         # The same with the amounts, as plain numbers: for one comparison they cost less.
-        self.quota_amounts = tuple((p, amounts[p]) for p in self.quota_places.tolist())
+        self.quota_amounts: tuple[tuple[int, float], ...] = tuple(
+            (p, amounts[p]) for p in self.quota_places.tolist()
+        )
         self.best_effort = self.is_known and not len(self.quota_places)
 
 
