@@ -112,7 +112,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         plant(hooks.Votes, "is_pipelined", lambda self, job: True),
     ),
     "half a gang is ready": ("torn_gangs", plant(hooks.Votes, "is_ready", lambda self, job: True)),
-    "what nearly fits fits": ("overcommitted_nodes", plant(nodes, "TOLERANCE", 1500.0)),
+    "what nearly fits fits": ("overcommitted_nodes", plant(tasks, "TOLERANCE", 1500.0)),
     "ports are never taken": (
         "clashing_host_ports",
         plant(nodes.NodeTable, "port_is_free", lambda self, port, at_once: self.ready),
