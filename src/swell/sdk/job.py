@@ -204,7 +204,8 @@ class JobHandle:
         >>> import swell
         >>> cluster = swell.connect()
         >>> huge = cluster.submit(["true"], name="huge", cpu="100000")
-        >>> while not huge.refresh().message: ...
+        >>> while not huge.refresh().message:
+        ...     pass
         >>> huge.position()
         QueuePosition(queue='default', position=1, n_waiting=1)
         >>> huge.delete()
