@@ -43,7 +43,7 @@ def test_kinds_are_those_that_the_other_way_finds() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["", "pods", "jobs", "AITJ", "cm a b", "-n x", "--namespace=x -A", "no -o wide --no-headers"],
+    ["", "pods", "jobs", "AITJ", "cm a b", "-n x", "--namespace=x -A", "po -o wide --no-headers"],
 )
 def test_plain_forms_are_taken(words: str) -> None:
     """The forms that people type most."""
@@ -55,6 +55,7 @@ def test_plain_forms_are_taken(words: str) -> None:
     [
         *("fit", "job fit", "all", "pods,cm", "pod/a", "events", "sweep x", "crd", "jobs.batch"),
         *("-w", "-o json", "-o", "-o=wide", "-n", "-n -A", "--sort-by x", "--help", "--", "-x"),
+        *("no -o wide",),  # whose FAULTS are counted by the whole command
         *("cm a -A", "cm a -l b=c", "--namespace=", "--context c", "--ignore-not-found"),
     ],
 )
