@@ -359,7 +359,7 @@ class Reference:
             remaining = minus(remaining, handed)
             if all(v < 0.1 for v in remaining.values()) or not any(handed.values()):
                 break
-        return {name: deserved.get(name, dict(EMPTY)) for name in self.queues}
+        return {name: snapped(deserved.get(name, EMPTY)) for name in self.queues}
 
 
 def plain_node(node: Node) -> PlainNode:
@@ -410,6 +410,11 @@ def is_ready(node: Node) -> bool:
 def amount(name: str, text: str | int | float) -> float:
     scale = quantity.milli if name in {"cpu", GPU} else quantity.units
     return float(scale(text))
+
+
+def snapped(amounts: Amounts) -> Amounts:
+    """Divisions leave 1.9999999 of 2: what is nearly a whole number is that number."""
+    return {n: float(round(v)) if abs(v - round(v)) <= 0.1 else v for n, v in amounts.items()}
 
 
 def plus(a: Amounts, b: Amounts) -> Amounts:
