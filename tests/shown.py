@@ -52,7 +52,7 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
         Check("hostile requests", ("tests.contract.hostile", "--requests", "20000", *compare)),
         Check("fuzzed inputs", ("tests.attack.fuzzing", "--inputs", "100000")),
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
-        Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "2000")),
+        Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "20000")),
         Check("autoscaler equivalence", ("pytest", "tests/property/test_autoscaler.py")),
         *((spoilt, Check("mutated behaviours", mutated)) if has_testbed else ()),
     )
