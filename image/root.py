@@ -96,6 +96,8 @@ def make_base(root: Path, source: Path, scratch: Path, say: Callable[[str], None
 def add_swell(root: Path, source: Path, scratch: Path) -> None:
     """Add Swell to what it stands on."""
     wheels = scratch / "wheels"
+    # A build of before may have modules that are gone by now.
+    shutil.rmtree(source / "build", ignore_errors=True)
     _run([*PIP, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(source)], scratch)
     _install(root, ["--no-deps", str(next(wheels.glob("swell-*.whl")))], scratch)
     command = root / "usr/bin/swell"

@@ -178,12 +178,14 @@ def test_kubectl_edit_is_a_patch(
         assert found == "after"
 
 
-def test_kubectl_exec_is_refused_with_a_sentence(both: tuple[Kubectl, Kubectl]) -> None:
-    """What is not implemented says so."""
-    ours, _ = both
-    ours.ok("apply", "-f", "-", stdin=MANIFEST.split("---")[1])
-    ours.ok("get", "pod", "lonely", "-n", "kubectl")
-    answer = ours.run("exec", "lonely", "-n", "kubectl", "--", "ls")
+@pytest.mark.parametrize("words", [("exec", "lonely", "--", "ls"), ("attach", "lonely")])
+def test_pod_without_a_node_is_not_reached(
+    both: tuple[Kubectl, Kubectl], words: tuple[str, ...]
+) -> None:
+    """Both servers refuse it with the same sentence."""
+    for kubectl in both:
+        kubectl.ok("apply", "-f", "-", stdin=MANIFEST.split("---")[1])
+        answer = kubectl.run(words[0], "-n", "kubectl", *words[1:])
 
-    assert answer.exit_code != 0
-    assert "not implemented" in answer.stderr
+        assert answer.exit_code != 0
+        assert "does not have a host assigned" in answer.stderr

@@ -111,6 +111,7 @@ async def serve_exec(
     container = container_of(pod, (query.get("container") or [""])[0])
     if source is None:
         raise refusals.not_implemented("exec without a node agent")
+    check_host(pod)
     return await run_command(http, pod, container, command, source)
 
 
@@ -142,6 +143,7 @@ async def serve_attach(
     if not any(is_true(query, name) for name in ("stdin", "stdout", "stderr")):
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
     container = container_of(pod, (query.get("container") or [""])[0])
+    check_host(pod)
     check_upgrade(http)
     wanted = LogRequest(container, follow=True, tail_lines=0)
     session = AttachedSession(source.read(pod, wanted))
@@ -257,6 +259,7 @@ async def serve_port_forward(http: web.BaseRequest, pod: Body, query: Query) -> 
     """Connect ports of a pod with the streams of a client, for as long as it stays."""
     ports = _ports(query)
     address = pod_address(pod)
+    check_host(pod)
     check_upgrade(http)
     socket = new_socket((V4,))
     await socket.prepare(http)
@@ -365,6 +368,11 @@ def new_socket(protocols: Sequence[str]) -> web.WebSocketResponse:
         max_msg_size=MESSAGE_BYTES_MAX,
         compress=False,
     )
+
+
+def check_host(pod: Body) -> None:
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
 
 
 def check_upgrade(http: web.BaseRequest) -> None:

@@ -29,6 +29,7 @@ from swell.cluster.embedded.http.spdy import (
 from swell.cluster.embedded.http.streams import (
     PIECE_BYTES,
     PORT_MAX,
+    check_host,
     check_upgrade,
     new_socket,
     pod_address,
@@ -52,6 +53,7 @@ def is_tunnel(http: web.BaseRequest) -> bool:
 async def serve_tunnel(http: web.BaseRequest, pod: Body) -> web.StreamResponse:
     """Connect a client with ports of a pod, for as long as it stays."""
     address = pod_address(pod)
+    check_host(pod)
     check_upgrade(http)
     socket = new_socket((TUNNEL,))
     await socket.prepare(http)

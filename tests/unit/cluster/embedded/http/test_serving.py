@@ -122,13 +122,12 @@ def test_log_without_a_source_is_not_found(tmp_path: Path) -> None:
     run_with_server(tmp_path, act)
 
 
-@pytest.mark.parametrize("name", ["exec", "attach"])
-def test_streams_that_are_not_implemented_say_so(tmp_path: Path, name: str) -> None:
+def test_commands_without_a_node_agent_are_refused(tmp_path: Path) -> None:
     """What is not there says so in a sentence."""
 
     async def act(cluster: KubeCluster, _: Served) -> None:
         await make_pod(cluster, "main")
-        path = f"/api/v1/namespaces/default/pods/p/{name}?command=ls&stdout=true"
+        path = "/api/v1/namespaces/default/pods/p/exec?command=ls&stdout=true"
         with pytest.raises(ClusterError, match="is not implemented by") as refusal:
             await read_raw(cluster, path)
         assert refusal.value.status.code == 501
