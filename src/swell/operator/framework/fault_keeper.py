@@ -73,6 +73,8 @@ class FaultKeeper(Generic[JobT]):
         self._tainted: set[Key] = set()
         self._refused: set[Key] = set()
         self._is_forbidden = False
+        # The version of the newest taint that was read: a list of before would not count it.
+        self._tainted_at = 0
         jobs.add_handler(self._note_job)
         nodes.add_handler(self._note_node)
 
@@ -130,13 +132,14 @@ class FaultKeeper(Generic[JobT]):
     async def _mark(self, key: Key) -> bool:
         """Read the node, decide, write; whether nothing is left to do."""
         try:
-            node = await self._cluster.get(NODES, key)
+            node = await self._read(key)
         except NotFoundError:
             return True
         now = self._clock.now()
         jobs = self._jobs.by_index(self._rules.index, key.name)
         marks = [mark for job in jobs for mark in self._marks_of(job, node)]
-        floor = max(parse_version(node.metadata.resource_version), self._nodes.version)
+        read_at = parse_version(node.metadata.resource_version)
+        floor = max(read_at, self._nodes.version, self._tainted_at)
         census = await self._census(floor) if self._may_taint(node, marks, now) else None
         plan = plan_marks(node, marks, self._settings, census, now)
         if census is not None and not census.allows_one_more(self._settings.suspects_max_share):
@@ -144,9 +147,18 @@ class FaultKeeper(Generic[JobT]):
         outcome = await self._executor.execute(plan, decided_s=self._clock.monotonic())
         failure = outcome.worst
         if failure is None:
+            if census is not None:
+                await self._read(key)  # for its version
             return True
         log.info("node not marked yet", node=key.name, why=failure.message)
         return False
+
+    async def _read(self, key: Key) -> Node:
+        """Read a node consistently, and remember the newest version of a taint."""
+        node = await self._cluster.get(NODES, key)
+        if is_tainted(node):
+            self._tainted_at = max(self._tainted_at, parse_version(node.metadata.resource_version))
+        return node
 
     def _marks_of(self, job: JobT, node: Node) -> list[FaultMark]:
         """The marks of a job on a node, none of which is of a machine of the same name before."""
