@@ -120,7 +120,7 @@ def test_reports_endpoint_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) 
     del plain["Namespace", "", NAMESPACE]
     asked = ("--set", "operator.reports.enabled=true")
 
-    assert _rendered(helm, "--include-crds", *asked) == plain
+    assert _rendered(helm, "--include-crds", "--no-hooks", *asked) == plain
     changed = {key for key, body in _rendered(helm).items() if _rendered(helm, *asked)[key] != body}
     assert changed == {(kind, NAMESPACE, "swell-operator") for kind in ("Deployment", "Service")}
 
