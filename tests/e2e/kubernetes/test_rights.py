@@ -1,13 +1,13 @@
 """Everything that was played on the cluster, looked at for what Swell may do and what it did.
 
-Runs after all other tests of this folder, and tells of all of them.
+Runs after all other tests of this folder, and tells of all of them. That no right is without use is
+held in `tests/e2e/deploy`, on a control plane that serves every kind behind a gate.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.e2e.deploy.installed import rights_of
 from tests.e2e.kubernetes.installed import DEPLOYMENTS
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.recorder import uses
@@ -24,11 +24,3 @@ def test_nothing_was_always_refused(machine: RealMachine, account: str) -> None:
     refused = {(use.right, use.namespace) for use in seen if not use.is_allowed}
 
     assert sorted(f"{right} in {where or 'all'}" for right, where in refused - allowed) == []
-
-
-@pytest.mark.parametrize("account", DEPLOYMENTS)
-def test_every_right_was_used(machine: RealMachine, account: str) -> None:
-    """And they are no more than enough, if all of this folder was run."""
-    used = {use.right for use in uses(machine, account)}
-
-    assert sorted(map(str, rights_of(account.removeprefix("swell-")) - used)) == []
