@@ -2,19 +2,22 @@
 
 Four members on `swell up`, `ROUNDS` rounds (10) of every event, medians and the worst one. `WAYS`
 and `EVENTS` name some of them, with commas between; `RESULT` is a file that keeps all events, and
-a later run replaces those it measures anew (docs/training-figures.md). Frameworks are those that
-`make e2e` installs; a way whose framework is missing has no figures.
+a later run replaces those it measures anew, or with `MORE=1` adds to them
+(docs/training-figures.md). Frameworks are those that `make e2e` installs; a way whose framework is
+missing has no figures.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,7 +58,13 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
     "launcher warm": (TrainingWay(TORCH, (*LAUNCH, "pytorch", SCRIPT), TORCH_DDP), ()),
     "launcher cold": (TrainingWay(TORCH, (*LAUNCH, "pytorch", "--cold", SCRIPT), TORCH_DDP), ()),
     "launcher JAX": (
-        TrainingWay(JAX, (*LAUNCH, "jax", SCRIPT), JAX_SUM, framework="jax"),
+        TrainingWay(
+            JAX,
+            (*LAUNCH, "jax", SCRIPT),
+            JAX_SUM,
+            framework="jax",
+            variables={"JAX_PLATFORMS": "cpu"},
+        ),
         (),
     ),
     "launcher Paddle": (
@@ -87,11 +96,35 @@ def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
             wanted = tuple(event for event in wanted if event in asked.split(","))
         before = found.get(name, {})
         for measured in measure(way, wanted, name):
-            found[name] = before | measured
+            found[name] = merged(before, measured, adds=bool(os.environ.get("MORE")))
             if kept is not None:
                 kept.write_text(json.dumps(found, indent=1) + "\n")
     print(table(found))
     return {row.label: row.measured for row in rows(found) if row.values}
+
+
+def merged(
+    before: Mapping[str, list[Body]], measured: Mapping[str, list[Body]], *, adds: bool
+) -> dict[str, list[Body]]:
+    """The events of a way after a run. Those that it has not come to are as they were."""
+    kept = dict(before)
+    for event, news in measured.items():
+        if news:
+            kept[event] = [*before.get(event, []), *news] if adds else [*news]
+    return kept
+
+
+def machine(way: TrainingWay) -> str:
+    """The processors that this program may use, and the version of the framework."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    n_processors = len(os.sched_getaffinity(0))
+    asked = f"import importlib.metadata as m; print(m.version('{way.package}'))"
+    version = subprocess.run(
+        [way.python, "-c", asked], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    model = models[0] if models else platform.machine()
+    return f"{n_processors} processors of {os.cpu_count()} ({model}), {way.package} {version}"
 
 
 def measure(
@@ -99,6 +132,7 @@ def measure(
 ) -> Iterator[dict[str, list[Body]]]:
     """Cause all events, round by round; after each one, all that were measured so far."""
     found: dict[str, list[Body]] = {event: [] for event in events}
+    where = machine(way)
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
         stage = TrainingStage(Path(folder), way)
         try:
@@ -107,7 +141,7 @@ def measure(
                 for event in events:
                     time.sleep(SETTLE_S)
                     seen = PLAYS[event](stage)
-                    found[event].append(asdict(seen))
+                    found[event].append(asdict(seen) | {"machine": where})
                     line = f"  {name}, {event}, {number + 1}: {seen.pause_s:.2f} s"
                     print(f"{line}, load {seen.load:.1f}", file=sys.stderr, flush=True)
                     yield found

@@ -14,6 +14,8 @@ from swell.api.meta import Body
 Events = Mapping[str, Mapping[str, Sequence[Body]]]
 # Bounds of single events hold while no more than this many processes wait for the two processors.
 LOAD_MAX = 10.0
+# Events that were kept before their machine was.
+UNNAMED = "2 processors that other work shares, and the frameworks of `make e2e`"
 CHANGES = ("kill one", "kill the leader", "4 to 2", "2 to 4")
 
 
@@ -25,6 +27,8 @@ class Row:
     bound_s: float | None
     values: tuple[float, ...]
     loads: tuple[float, ...]
+    # Where its events were caused, each machine once.
+    machines: tuple[str, ...] = ()
     # Most rows are about the median; those about single events are about the worst.
     is_worst: bool = False
 
@@ -125,7 +129,8 @@ def _row(
     events = found.get(way, {}).get(event, [])
     values = tuple(float(one[part]) for one in events if one[part] is not None)
     loads = tuple(float(one["load"]) for one in events)
-    return Row(f"{way}, {event}: {what}", bound_s, values, loads, is_worst)
+    label = f"{way}, {event}: {what}"
+    return Row(label, bound_s, values, loads, _machines(events), is_worst)
 
 
 def _worst(found: Events, way: str, bound_s: float) -> Row:
@@ -143,7 +148,7 @@ def _worst(found: Events, way: str, bound_s: float) -> Row:
     values = tuple(value for one in kept for part in parts if (value := part(one)) is not None)
     loads = tuple(float(one["load"]) for one in kept)
     label = f"{way}, worst of all events at load {LOAD_MAX:g} or less: pause, s"
-    return Row(label, bound_s, values, loads, is_worst=True)
+    return Row(label, bound_s, values, loads, _machines(kept), is_worst=True)
 
 
 def _crashes(found: Events, way: str) -> Row:
@@ -152,4 +157,9 @@ def _crashes(found: Events, way: str) -> Row:
     events = [(one, n) for event, n in others.items() for one in found.get(way, {}).get(event, [])]
     values = tuple(float(one["n_crashed"] >= n) for one, n in events)
     loads = tuple(float(one["load"]) for one, _ in events)
-    return Row(f"{way}: events in which all other agents crashed", 0.0, values, loads, True)
+    label = f"{way}: events in which all other agents crashed"
+    return Row(label, 0.0, values, loads, _machines([one for one, _ in events]), is_worst=True)
+
+
+def _machines(events: Sequence[Body]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.get("machine", UNNAMED) for one in events))

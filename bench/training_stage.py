@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -51,6 +50,11 @@ class TrainingWay:
     setup: str = ""
     # The member that the others cannot do without, where that is not the one of rank 0.
     host: int | None = None
+
+    @property
+    def package(self) -> str:
+        """What the framework's distribution is called."""
+        return {"pytorch": "torch", "paddle": "paddlepaddle"}.get(self.framework, self.framework)
 
     def command(self, script: Path) -> list[str]:
         return [str(self.python), *(one.replace(SCRIPT, str(script)) for one in self.arguments)]
@@ -263,9 +267,13 @@ class TrainingStage:
 
 def _family(pid: int) -> list[int]:
     """A process and all that descend from it."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True)
-    rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()[1:]]
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):  # no process, or one that has just ended
+            # The name of the program may have blanks and brackets in it.
+            after_name = (entry / "stat").read_text().rpartition(")")[2]
+            parents[int(entry.name)] = int(after_name.split()[1])
     found = [pid]
     for one in found:
-        found += [child for child, parent in rows if parent == one]
+        found += [child for child, parent in parents.items() if parent == one]
     return found

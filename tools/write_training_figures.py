@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import string
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -30,11 +31,11 @@ Written by `python -m tools.write_training_figures` from [the events](training-f
 the bench has kept; do not edit.
 
 Four members of one job on `swell up`: real operator, scheduler and node agent, real PyTorch, JAX
-and PaddlePaddle, on two processors that other work shares. A *pause* is the longest time in which
-a member that stays has done no step, from the event until every member of the new group has done
-one. *Load* is the load average of the machine at the events, the job's own four processes
-included: rows with more than 10 were taken beside far more other work than a job should have.
-Each row has `n` events; *worst* is the worst single one of them.
+and PaddlePaddle, on two processors. A *pause* is the longest time in which a member that stays has
+done no step, from the event until every member of the new group has done one. *Load* is the load
+average of the machine at the events, the job's own four processes included: rows with more than 10
+were taken beside far more other work than a job should have. Each row has `n` events; *worst* is
+the worst single one of them; *on* says by a letter on which machine, as listed below the table.
 
 ![pauses of survivors, by event and by way](pictures/pauses.svg)
 
@@ -43,6 +44,8 @@ Every dot is one event, every bar ends at the median; the axis is logarithmic.
 """
 
 OUTRO = """\
+
+What the words mean:
 
 - *Full size again, after the load*: from the moment at which the new processes have imported
   their framework and built the model, until all four have done a step together. *In all* it takes
@@ -66,7 +69,8 @@ RESULT=docs/training-figures.json .venv/bin/python -m bench training   # ROUNDS=
 ```
 
 A run of one way replaces its events in the file and leaves the others, so that ways can be
-measured one after the other. `python -m bench launching` runs those without the library.
+measured one after the other; with `MORE=1` it adds to them. Each event has its machine and load.
+`python -m bench launching` runs those without the library.
 """
 
 
@@ -75,10 +79,17 @@ def page(found: Events) -> str:
 
 
 def _table(found: Sequence[Row]) -> Iterator[str]:
-    yield "| event | bound | median | worst | n | load | |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    machines = list(dict.fromkeys(one for row in found for one in row.machines))
+    letters = dict(zip(machines, string.ascii_uppercase, strict=False))
+    yield "| event | bound | median | worst | n | load | on | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in found:
-        yield f"| {' | '.join(row.cells())} |"
+        *cells, verdict = row.cells()
+        on = " ".join(letters[one] for one in row.machines) or "-"
+        yield f"| {' | '.join([*cells, on, verdict])} |"
+    yield ""
+    for machine, letter in letters.items():
+        yield f"- **{letter}**: {machine}"
 
 
 def picture(found: Events) -> str:

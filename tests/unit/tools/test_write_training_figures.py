@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from bench.training_figures import Events, rows, table
+from bench.training import merged
+from bench.training_figures import UNNAMED, Events, rows, table
 from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture
 
 EVENT = {"load": 3.0, "rejoin_pause_s": 0.1, "full_s": 5.0, "join_s": 0.2, "n_redone": 0}
@@ -15,7 +16,7 @@ FOUND: Events = {
         "kill one": [{**EVENT, "pause_s": pause, "n_crashed": 0} for pause in (0.1, 0.7, 0.2)],
         "4 to 2": [{**EVENT, "pause_s": 0.4, "load": 11.0, "n_crashed": 0}],
     },
-    "torchrun": {"kill one": [{**EVENT, "pause_s": 12.0, "n_crashed": 3}]},
+    "torchrun": {"kill one": [{**EVENT, "pause_s": 12.0, "n_crashed": 3, "machine": "here"}]},
 }
 
 
@@ -45,6 +46,28 @@ def test_table_tells_what_is_missing_and_what_is_missed() -> None:
 
     assert any("launcher JAX, 4 to 2" in line and "not measured" in line for line in lines)
     assert any("library DDP, 4 to 2" in line and line.endswith("MISSED") for line in lines)
+
+
+def test_page_tells_machines_apart() -> None:
+    lines = page(FOUND).splitlines()
+
+    assert {f"- **A**: {UNNAMED}", "- **B**: here"} <= set(lines)
+    [ddp] = [line for line in lines if line.startswith("| library DDP, kill one: pause")]
+    [torchrun] = [line for line in lines if line.startswith("| torchrun, kill one")]
+    assert ddp.endswith("| A | met |")
+    assert torchrun.endswith("| B | met |")
+
+
+def test_a_run_leaves_the_events_that_it_has_not_caused() -> None:
+    """It replaces those of its own, or adds to them; a run that was broken off loses nothing."""
+    before = {"kill one": [{"n": 1}], "4 to 2": [{"n": 2}]}
+    measured = {"kill one": [{"n": 3}], "4 to 2": [], "2 to 4": []}
+
+    replaced = merged(before, measured, adds=False)
+    added = merged(before, measured, adds=True)
+
+    assert replaced == {"kill one": [{"n": 3}], "4 to 2": [{"n": 2}]}
+    assert added == {"kill one": [{"n": 1}, {"n": 3}], "4 to 2": [{"n": 2}]}
 
 
 def test_picture_shows_every_event() -> None:
