@@ -27,7 +27,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Malformed
 from swell.runtime.errors import ClusterError, UnreachableError
 from swell.runtime.executor import Executor, Failure, FailureKind, Outcome
-from swell.runtime.logs import get_logger
+from swell.runtime.logs import ReconcilePass, get_logger, reconcile_pass
 from swell.runtime.manager import Bug, contain, run_workers
 from swell.runtime.plan import NOTHING, Action, Plan, Write
 from swell.runtime.queue import QueueClosedError, WorkQueue
@@ -119,6 +119,7 @@ class Controller(Generic[S]):
         self._uncertain = UncertainKeys(owners, children, others)
         self._rejected: dict[Key, RejectedWrite] = {}
         self._history = KeyHistory()
+        self._n_passes = 0
         self._informers = [
             *([owners] if owners is not None else []),
             *(c.informer for c in children),
@@ -164,6 +165,8 @@ class Controller(Generic[S]):
             except QueueClosedError:
                 return
             started = self._clock.monotonic()
+            self._n_passes += 1
+            reconcile_pass.set(ReconcilePass(self.name, key, self._n_passes))
             # One key's bug must not stop the others, so that a bad object harms only its owner.
             result = await contain(self._reconcile(key))
             if isinstance(result, Bug):

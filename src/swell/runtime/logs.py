@@ -1,7 +1,7 @@
 """Structured logs: one event name per fact, with fields, and nothing secret.
 
 The loggers use the standard library's, so a program that configures nothing sees warnings on
-stderr only.
+stderr only. While a controller reconciles a key, every line names the pass that it belongs to.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TextIO, cast
 
 import structlog
 
+from swell.api.meta import Key
 from swell.api.times import format_micro_time
 from swell.runtime.clock import Clock
 
@@ -29,6 +32,19 @@ SECRET_PARTS = (
     "key-data",
     "key_data",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilePass:
+    """One look of a controller at one key; `number` counts the passes of this process."""
+
+    controller: str
+    key: Key
+    number: int
+
+
+# What the current task reconciles. Tasks that it starts, such as writes, inherit it.
+reconcile_pass: ContextVar[ReconcilePass | None] = ContextVar("reconcile_pass", default=None)
 
 
 def get_logger(name: str) -> Logger:
@@ -52,6 +68,7 @@ def configure(
     """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _add_pass,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         _Timestamp(clock),
@@ -101,6 +118,17 @@ class _Timestamp:
     def __call__(self, _logger: object, _method: str, event: LogEvent) -> LogEvent:
         event["time"] = format_micro_time(self._clock.now())
         return event
+
+
+def _add_pass(_logger: object, _method: str, event: LogEvent) -> LogEvent:
+    """Add the fields of the current pass, those that other controllers' logs have."""
+    current = reconcile_pass.get()
+    if current is not None:
+        event.setdefault("controller", current.controller)
+        event.setdefault("namespace", current.key.namespace)
+        event.setdefault("name", current.key.name)
+        event["reconcileID"] = f"{current.controller}-{current.number}"
+    return event
 
 
 def hide_secrets(_logger: object, _method: str, event: LogEvent) -> LogEvent:

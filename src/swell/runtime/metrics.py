@@ -5,7 +5,10 @@ prometheus-client is imported only when metrics are made, so that other programs
 
 from __future__ import annotations
 
+import platform
 from typing import TYPE_CHECKING
+
+from swell import __version__
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -78,6 +81,13 @@ class Metrics:
             registry=self.registry,
         )
         self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
+        build = Gauge(
+            "swell_build_info",
+            "1, with the version of Swell and of Python that this process runs.",
+            ("version", "python_version"),
+            registry=self.registry,
+        )
+        build.labels(__version__, platform.python_version()).set(1)
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
         self._passes.labels(controller, result).inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -11,6 +12,9 @@ import pytest
 import structlog
 
 from swell.runtime.logs import configure, get_logger, hide_secrets
+from swell.runtime.plan import Plan
+from tests.unit.runtime.test_controller import Snapshot, Stage, decide, play
+from tests.unit.runtime.world import key
 
 
 class FixedClock:
@@ -87,3 +91,33 @@ def test_unconfigured_loggers_are_quiet_below_warnings(capsys: pytest.CaptureFix
     get_logger("swell.test").info("nothing to see")
 
     assert capsys.readouterr() == ("", "")
+
+
+def test_lines_of_one_pass_have_its_number() -> None:
+    """What decisions and writes log names the key and the pass, also from tasks they start."""
+    out, passing = io.StringIO(), get_logger("passing")
+
+    async def story(stage: Stage) -> None:
+        def spied(snapshot: Snapshot, now: float) -> Plan:
+            passing.warning("decided")
+            asyncio.get_running_loop().call_soon(passing.warning, "begun")
+            return decide(snapshot, now)
+
+        configure(json=True, clock=stage.world.clock, stream=out)
+        stage.decide = spied
+        await stage.start()
+        await stage.world.add_toy("bad", replicas=-1)
+        await stage.world.add_toy("good", replicas=1)
+        await stage.settle(1)
+
+    play(story)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    by_pass: dict[str, list[str]] = {}
+    for line in lines:
+        by_pass.setdefault(line.get("reconcileID"), []).append(line["event"])
+        assert line["name"] in {"bad", "good"}
+        assert (line["controller"], line["namespace"]) == ("toy", key("").namespace)
+
+    assert ["decided", "bug", "begun"] in by_pass.values()
+    assert all(number.startswith("toy-") for number in by_pass)
+    assert all(events.count("decided") == 1 for events in by_pass.values())
