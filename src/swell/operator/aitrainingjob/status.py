@@ -47,6 +47,7 @@ from swell.operator.framework.status import (
     advance,
     condition,
     dated,
+    generation_marked,
     status_change,
 )
 from swell.operator.framework.waiting import disrupted_condition, wait_reason
@@ -141,6 +142,11 @@ def write_status(
     """
     old = snapshot.job.status
     stored = snapshot.stored_status
+    is_new = status.observed_generation != old.observed_generation
+    if is_new or status.conditions is not old.conditions:
+        generation = status.observed_generation
+        marked = generation_marked(status.conditions, old.conditions, generation, is_new=is_new)
+        status = replace(status, conditions=marked)
     change = status_change(old if stored is None else stored, status)
     if not change:
         return StatusWrite()

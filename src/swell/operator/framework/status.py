@@ -82,6 +82,20 @@ def dated(condition: Condition, former: Iterable[Condition], at: str) -> Conditi
     return replace(condition, last_transition_time=at)
 
 
+def generation_marked(
+    conditions: Iterable[Condition], former: Iterable[Condition], generation: int, *, is_new: bool
+) -> tuple[Condition, ...]:
+    """The conditions with the generation of the spec that they were found for.
+
+    While neither the generation nor a condition is new, they keep what they say, which for those
+    of Swell 0.1.0 is nothing: an upgrade alone is no reason to write every status.
+    """
+    marked = tuple(replace(one, observed_generation=generation) for one in conditions)
+    held = tuple(former)
+    same = tuple(replace(one, observed_generation=generation) for one in held)
+    return held if marked == same and not is_new else marked
+
+
 def add_finalizer(resource: Resource[object], meta: ObjectMeta, name: str) -> PatchObject:
     return _set_finalizers(resource, meta, [*meta.finalizers, name])
 

@@ -17,6 +17,7 @@ from swell.operator.framework.status import (
     advance,
     condition,
     dated,
+    generation_marked,
     status_change,
 )
 from swell.operator.framework.waiting import (
@@ -85,8 +86,12 @@ def with_eviction(
 
 def update_status(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
     """Write what differs, provided that the job has not changed since the snapshot."""
-    stored = snapshot.stored_status
-    change = status_change(snapshot.job.status if stored is None else stored, status)
+    stored, old = snapshot.stored_status, snapshot.job.status
+    generation = status.observed_generation
+    is_new = generation != old.observed_generation
+    marked = generation_marked(status.conditions, old.conditions, generation, is_new=is_new)
+    status = replace(status, conditions=marked)
+    change = status_change(old if stored is None else stored, status)
     if not change:
         return []
     meta = snapshot.job.metadata

@@ -184,3 +184,19 @@ def test_status_is_of_the_current_generation() -> None:
     scene = Scene(a_job()).running().edit(timeLimit=7).settle()
 
     assert scene.status.observed_generation == scene.job.metadata.generation == 2
+    assert {one.observed_generation for one in scene.status.conditions} == {2}
+
+
+def test_conditions_of_the_release_before_are_left_as_they_are() -> None:
+    """They name no generation: an upgrade alone does not write the status of every job."""
+    scene = Scene(a_job()).running()
+    old = [replace(one, observed_generation=0) for one in scene.status.conditions]
+    scene.job = replace(scene.job, status=replace(scene.status, conditions=tuple(old)))
+    assert recorded(scene.look()) == {}
+
+    scene.fails(T0)
+    scene.settle()
+
+    assert {one.observed_generation for one in scene.status.conditions if one.status == "True"} == {
+        scene.job.metadata.generation
+    }

@@ -187,11 +187,14 @@ def test_status_carries_its_version() -> None:
 
 
 def test_status_describes_the_generation() -> None:
-    """observedGeneration follows the spec, also after the end."""
+    """observedGeneration follows the spec, also after the end, and in every condition."""
     scene = Scene(a_job()).running()
     scene.job = replace(scene.job, metadata=replace(scene.job.metadata, generation=5))
+    written = recorded(scene.look())
 
-    assert recorded(scene.look()) == {"observedGeneration": 5}
+    assert set(written) == {"observedGeneration", "conditions"}
+    assert written["observedGeneration"] == 5
+    assert {one["observedGeneration"] for one in written["conditions"]} == {5}
 
 
 def test_status_counts_pods_by_role() -> None:
