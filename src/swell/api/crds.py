@@ -49,6 +49,7 @@ def crd(definition: Definition) -> Body:
                     "name": version,
                     "served": True,
                     "storage": version == definition.versions[-1],
+                    **_deprecation(definition, version),
                     "schema": {"openAPIV3Schema": _root(definition.schema())},
                     "subresources": _subresources(definition),
                     "additionalPrinterColumns": [_column(column) for column in definition.columns],
@@ -76,6 +77,17 @@ def main(arguments: list[str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for definition in DEFINITIONS:
         (directory / crd_file_name(definition)).write_text(crd_yaml(definition), encoding="utf-8")
+
+
+def _deprecation(definition: Definition, version: str) -> Body:
+    """Marks versions before the stored one as deprecated, in Kubernetes' own words."""
+    stored = definition.versions[-1]
+    if version == stored:
+        return {}
+    kind = definition.kind
+    use = f"{definition.group}/{stored} {kind}"
+    warning = f"{definition.group}/{version} {kind} is deprecated; use {use}"
+    return {"deprecated": True, "deprecationWarning": warning}
 
 
 def _subresources(definition: Definition) -> Body:

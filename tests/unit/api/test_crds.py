@@ -110,6 +110,21 @@ def test_server_side_apply_knows_how_to_merge_every_list(definition: Definition)
                 assert set(keys) <= set(schema["items"].get("required", ()))
 
 
+def test_older_versions_are_deprecated() -> None:
+    """Whoever uses one is told by every client which to use; both have one schema."""
+    said = {
+        f"{one.kind} {version['name']}": version.get("deprecationWarning")
+        for one in DEFINITIONS
+        for version in crd(one)["spec"]["versions"]
+        if version.get("deprecated")
+    }
+
+    assert said == {
+        "TrainingJob v1alpha1": "paddlepaddle.org/v1alpha1 TrainingJob is deprecated;"
+        " use paddlepaddle.org/v1 TrainingJob"
+    }
+
+
 def test_kinds_are_found_together() -> None:
     """`kubectl get swell` lists them all, and `kubectl get all` has jobs in it."""
     categories = {one.kind: crd(one)["spec"]["names"]["categories"] for one in DEFINITIONS}

@@ -8,6 +8,7 @@ registered when their definition is stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -19,6 +20,17 @@ from swell.schema.field_errors import FieldError
 
 if TYPE_CHECKING:
     from swell.cluster.embedded.ownership.managers import Managers
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STABILITY = {None: 2, "beta": 1, "alpha": 0}
+
+
+def version_rank(version: str) -> tuple[int, int, int]:
+    """A sort key for versions, best last: v1 over v2beta1 over v1alpha1, as in Kubernetes."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (-1, 0, 0)
+    return (_STABILITY[match[2]], int(match[1]), int(match[3] or 0))
 
 
 @dataclass(slots=True)

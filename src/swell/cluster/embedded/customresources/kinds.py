@@ -24,6 +24,7 @@ from swell.cluster.embedded.registry import (
     ServedKind,
     TableColumn,
     WriteContext,
+    version_rank,
 )
 from swell.schema import field_errors
 from swell.schema.decode import DecodeError
@@ -246,7 +247,24 @@ def _kind(
         selectable_fields=_selectable(version),
         unconditional_update=False,
         verbs=_VERBS,
+        deprecation=_deprecation(spec, version),
     )
+
+
+def _deprecation(spec: Body, version: Body) -> str:
+    """The warning of a deprecated version; its own, or one that names the version to use."""
+    if not version.get("deprecated"):
+        return ""
+    own: str | None = version.get("deprecationWarning")
+    if own is not None:
+        return own
+    kind, group = spec["names"]["kind"], spec["group"]
+    names = [v["name"] for v in spec["versions"] if v.get("served") and not v.get("deprecated")]
+    newest = max(names, key=version_rank, default=version["name"])
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    if version_rank(newest) <= version_rank(version["name"]):
+        return text
+    return f"{text}; use {group}/{newest} {kind}"
 
 
 def _columns(version: Body) -> tuple[TableColumn, ...]:

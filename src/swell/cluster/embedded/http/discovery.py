@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from swell.api.meta import Body
 from swell.cluster.embedded.http.credentials import HOST
-from swell.cluster.embedded.registry import ServedKind
+from swell.cluster.embedded.registry import ServedKind, version_rank
 
 AGGREGATED_VERSION = "apidiscovery.k8s.io/v2"
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_STABILITY = {None: 2, "beta": 1, "alpha": 0}
 
 
 class DiscoveredSubresource(NamedTuple):
@@ -91,14 +88,6 @@ def aggregated(kinds: Iterable[ServedKind], *, core: bool) -> Body:
         "metadata": {},
         "items": items,
     }
-
-
-def version_rank(version: str) -> tuple[int, int, int]:
-    """A sort key for versions, best last: v1 over v2beta1 over v1alpha1, as in Kubernetes."""
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (-1, 0, 0)
-    return (_STABILITY[match[2]], int(match[1]), int(match[3] or 0))
 
 
 def _by_group(kinds: Iterable[ServedKind]) -> dict[str, dict[str, list[ServedKind]]]:

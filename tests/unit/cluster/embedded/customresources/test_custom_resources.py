@@ -190,6 +190,43 @@ def test_versions_show_one_object(server: Server) -> None:
     assert server.get("things", "t", "example.com")["spec"] == {"size": 1}
 
 
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        ({}, ""),
+        (
+            {"deprecated": True},
+            "example.com/v1alpha1 Thing is deprecated; use example.com/v2 Thing",
+        ),
+        ({"deprecated": True, "deprecationWarning": "use v2"}, "use v2"),
+    ],
+)
+def test_deprecated_version_says_so(server: Server, old: Body, said: str) -> None:
+    """Every answer about it carries the warning, its own or the one Kubernetes makes."""
+    definition = a_definition(SIZES)
+    (first,) = definition["spec"]["versions"]
+    for name, more in (("v2", {}), ("v1alpha1", old), ("v3alpha1", {"served": False})):
+        version = {**first, "name": name, "storage": False, **more}
+        definition["spec"]["versions"].append(version)
+    server.create(CRDS, definition, GROUP)
+
+    kinds = {v: server.api.registry.find("example.com", v, "things") for v in ("v1alpha1", "v1")}
+    assert [kind.deprecation for kind in kinds.values() if kind is not None] == [said, ""]
+
+
+def test_deprecated_version_without_a_successor_names_none(server: Server) -> None:
+    """Versions that are older still are no way out."""
+    definition = a_definition(SIZES, version={"deprecated": True})
+    (first,) = definition["spec"]["versions"]
+    beta = {**first, "name": "v1beta1", "storage": False, "deprecated": False}
+    definition["spec"]["versions"].append(beta)
+    server.create(CRDS, definition, GROUP)
+    kind = server.api.registry.find("example.com", "v1", "things")
+
+    assert kind is not None
+    assert kind.deprecation == "example.com/v1 Thing is deprecated"
+
+
 def test_deleted_definition_takes_its_objects_along(server: Server) -> None:
     """Objects go first; one that is held by a finalizer holds the definition too."""
     registrar = Registrar(server.api)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from swell.cluster.embedded.builtin.kinds import builtin_registry
 from swell.cluster.embedded.http import discovery, openapi
+from swell.cluster.embedded.registry import version_rank
 
 KINDS = list(builtin_registry())
 
@@ -11,7 +12,7 @@ KINDS = list(builtin_registry())
 def test_versions_are_ranked() -> None:
     """Stable over beta over alpha, then the higher number; what is no version comes last."""
     versions = ["v1alpha1", "foo", "v2beta1", "v1", "v10", "v2", "v1beta2"]
-    ranked = sorted(versions, key=discovery.version_rank, reverse=True)
+    ranked = sorted(versions, key=version_rank, reverse=True)
 
     assert ranked == ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "foo"]
 
