@@ -62,6 +62,7 @@ COMMANDS: tuple[Command, ...] = (
     _containerd("containerd-shim-runc-v2"),
     _containerd("ctr"),
     Command("coredns", "swell.dev/testbed/coredns", "coredns"),
+    Command("dra-driver", "swell.dev/testbed/dradriver", "dradriver"),
     Command("helm", "helm.sh/helm/v3/cmd/helm", "helm"),
 )
 

@@ -11,6 +11,7 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed import daemons, images
@@ -21,6 +22,7 @@ OWN_FOLDERS = ("run", "var/lib", "var/log")
 ANCHOR_S_MAX = 10.0
 SOCKET_S_MAX = 30.0
 POLL_S = 0.05
+DRA_DRIVER = "dra-driver"
 SOCKET = "/run/containerd/containerd.sock"
 # Keeps the view alive while the node's programs are killed and started again.
 ANCHOR = """for own in run var/log; do mount --bind "$1/$own" "/$own" || exit 1; done
@@ -38,7 +40,7 @@ class NodeError(Exception):
 def prepare(site: Site, node: str) -> None:
     """Write the node's files and make the cgroups that its pods will be in."""
     folder = site.node_folder(node)
-    for own in (*OWN_FOLDERS, "cni"):
+    for own in (*OWN_FOLDERS, "cni", "cdi"):
         (folder / own).mkdir(parents=True, exist_ok=True)
     (folder / "containerd.toml").write_text(_containerd_config(site, folder), encoding="utf-8")
     (folder / "cni" / "10-pods.conflist").write_text(_network(site, node), encoding="utf-8")
@@ -77,6 +79,25 @@ def start_kubelet(site: Site, node: str) -> None:
         f"--node-ip={site.node_address(node)}",
     ]
     _start(site, node, "kubelet", command)
+
+
+def publish_devices(site: Site, node: str, orders: Mapping[str, object]) -> None:
+    """Have the driver of a node publish devices and obey what is ordered; it is started once."""
+    folder = site.node_folder(node)
+    file = folder / "devices.json"
+    draft = file.with_suffix(".tmp")
+    draft.write_text(json.dumps(orders), encoding="utf-8")
+    draft.replace(file)
+    if _pid(site, node, DRA_DRIVER) is not None:
+        return
+    command = [
+        str(bin_dir() / DRA_DRIVER),
+        f"--kubeconfig={site.kubeconfig}",
+        f"--node={node}",
+        f"--devices={file}",
+        f"--cdi={folder / 'cdi'}",
+    ]
+    _start(site, node, DRA_DRIVER, command)
 
 
 def load_images(site: Site, node: str, tar: Path) -> None:
@@ -159,6 +180,7 @@ def _containerd_config(site: Site, folder: Path) -> str:
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
+  cdi_spec_dirs = ['{folder / "cdi"}']
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ['{cni_dir()}']
   conf_dir = '{folder / "cni"}'

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,10 @@ class RealCluster:
         """Start kubelet and containerd again on what they had."""
         node.start_containerd(self.site, name)
         node.start_kubelet(self.site, name)
+
+    def publish_devices(self, name: str, orders: Mapping[str, object]) -> None:
+        """Have a node's driver publish devices, and fail as ordered."""
+        node.publish_devices(self.site, name, orders)
 
     def restart_api_server(self) -> None:
         """Kill the API server and start it again on what it had."""

@@ -44,7 +44,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGo:
 
 
 def test_build_makes_what_tests_start(go: FakeGo) -> None:
-    """A first run builds the control plane, what nodes run, DNS and helm, in this order."""
+    """A first run builds the control plane, what nodes run, DNS, a driver and helm, in order."""
     assert build.main([]) == 0
     assert [package.rpartition("/")[2] for package in go.packages()] == [
         "v3",
@@ -57,6 +57,7 @@ def test_build_makes_what_tests_start(go: FakeGo) -> None:
         "containerd-shim-runc-v2",
         "ctr",
         "coredns",
+        "dradriver",
         "helm",
     ]
 
