@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.figures", "tests.lanes", "tests.testbed.plugin")
@@ -14,3 +15,14 @@ settings.load_profile("busy")
 # interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Whole clusters, builds of packages and images, lives of jobs: most take minutes.
+LONG_TEST_S = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests may take longer than the limit of pyproject.toml."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_TEST_S))

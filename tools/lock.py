@@ -2,10 +2,11 @@
 
 Three lists, each on top of the one before: `core` is what Swell imports and what the image holds,
 `dev` adds what `make test` and `make check` need, `examples` what the examples train with. Lists
-of their own are for environments of their own: `paddle`, since PaddlePaddle pins other versions,
-and `torch`, since it is large. Pip refuses a file whose digest is not listed, so a release that was
-replaced cannot get in unseen. Versions that are pinned already stay; `--upgrade` takes the newest
-ones.
+of their own are for environments of their own: `docs` for the site, `paddle`, since PaddlePaddle
+pins other versions, and `torch`, since it is large. Pip refuses a file whose digest is not listed,
+so a release that was replaced cannot get in unseen. Versions that are pinned already stay;
+`--upgrade` takes the newest ones that have been out for a week: most releases with something bad in
+them are found out and withdrawn sooner.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
 FOLDER = SOURCE / "requirements"
-LAYERS = {"core": ("up",), "dev": ("up", "dev"), "examples": ("up", "dev", "examples")}
-ALONE = ("paddle", "torch")
+# Extras of the package, then groups of pyproject.toml, in each layer.
+LAYERS: dict[str, tuple[str, ...]] = {"core": (), "dev": ("dev",), "examples": ("dev", "examples")}
+EXTRA = "up"
+# What each list is made from: a file, or a group.
+ALONE = {
+    "docs": ("--group", "docs"),
+    "paddle": (str(FOLDER / "paddle.in"),),
+    "torch": (str(FOLDER / "torch.in"),),
+}
+WAITING_TIME = "7 days"  # of a new release, before it is taken
 OLDEST_PYTHON = "3.11"
 HEADER = "# Written by `make lock`: exact versions, and the SHA-256 of every file of each.\n"
 
@@ -32,22 +41,22 @@ def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     below: dict[str, str] = {}
     previous = ""
-    for layer, extras in LAYERS.items():
-        pins = _pins(layer, extras, below, upgrade)
+    for layer, groups in LAYERS.items():
+        pins = _pins(layer, groups, below, upgrade)
         text = HEADER + (f"-r {previous}.txt\n" if previous else "")
         # What the list below has for some Pythons only may be needed for others here.
         text += "".join(entry for name, entry in pins.items() if below.get(name) != entry)
         (FOLDER / f"{layer}.txt").write_text(text)
         below, previous = below | pins, layer
-    for name in ALONE:
+    for name, sources in ALONE.items():
         kept = FOLDER / f"{name}.txt"
         pinned = kept.read_text() if kept.exists() and not upgrade else ""
-        kept.write_text(HEADER + "".join(_compiled(pinned, [str(FOLDER / f"{name}.in")]).values()))
+        kept.write_text(HEADER + "".join(_compiled(pinned, [*sources]).values()))
     return 0
 
 
 def _pins(
-    layer: str, extras: tuple[str, ...], below: dict[str, str], upgrade: bool
+    layer: str, groups: tuple[str, ...], below: dict[str, str], upgrade: bool
 ) -> dict[str, str]:
     """Every package of a layer by name, with its entry as it stands in a requirements file."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -59,8 +68,8 @@ def _pins(
         pinned = ""
         if kept.exists() and not upgrade:
             pinned = kept.read_text().replace("-r ", f"-r {FOLDER}/")
-        options = ["--constraint", str(fixed)]
-        options += [part for extra in extras for part in ("--extra", extra)]
+        options = ["--constraint", str(fixed), "--extra", EXTRA]
+        options += [part for group in groups for part in ("--group", group)]
         return _compiled(pinned, [*options, "pyproject.toml", str(build)])
 
 
@@ -71,7 +80,8 @@ def _compiled(pinned: str, arguments: list[str]) -> dict[str, str]:
         output.write_text(pinned)
         command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
         command += ["--generate-hashes", "--no-annotate", "--no-header"]
-        command += ["--python-version", OLDEST_PYTHON, "--output-file", str(output), *arguments]
+        command += ["--python-version", OLDEST_PYTHON, "--exclude-newer", WAITING_TIME]
+        command += ["--output-file", str(output), *arguments]
         subprocess.run(command, cwd=SOURCE, check=True)
         return _entries(output.read_text())
 

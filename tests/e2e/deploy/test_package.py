@@ -60,7 +60,7 @@ def run(command: list[str], folder: Path) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """The core, from a wheel that is built from a source archive, as an index would serve it."""
     folder = tmp_path_factory.mktemp("package")
-    script = "from setuptools.build_meta import build_sdist; print(build_sdist(%r))"
+    script = "from hatchling.build import build_sdist; print(build_sdist(%r))"
     run([sys.executable, "-c", script % str(folder)], ROOT)
     (archive,) = folder.glob("swell-*.tar.gz")
     with tarfile.open(archive) as tar:
