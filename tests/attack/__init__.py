@@ -6,6 +6,7 @@
 - `objects`: attacks by objects that are valid one by one: number, size, relations.
 - `definitions`: attacks by custom resource definitions, schemas, rules and columns.
 - `connections`: attacks by connections, headers and watches.
+- `streams`: attacks by commands in pods and forwarded ports.
 - `workloads`: attacks by pods and jobs, on a whole cluster with real processes.
 - `catalogue`: all of them by name.
 - `fuzzing`: random inputs for every parser.

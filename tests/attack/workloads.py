@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from swell.cluster.home import lock_holder
+from tests.attack import streams
 from tests.attack.harness import Attack, Target, limit_memory, measure
 from tests.attack.objects import pod
 from tests.contract.raw import Raw
@@ -50,7 +51,10 @@ def target_cluster(folder: Path) -> Iterator[Target]:
             up = _UpProcess(machine)
             limit_memory(up.pid)
             process = cast("subprocess.Popen[bytes]", up)
-            yield Target(machine.home, process, raw)
+            target = Target(machine.home, process, raw)
+            streamed = streams.POD.rsplit("/", 1)[1]
+            _run(target, streamed, _shell(streamed, "sleep 3600"))
+            yield target
     finally:
         machine.swell("down")
 
@@ -199,6 +203,7 @@ def _many_pods(target: Target) -> None:
 
 
 ATTACKS: dict[str, Attack] = {
+    **streams.ATTACKS,
     "10000 variables": _many_variables,
     "NUL in variables and arguments": _odd_values,
     "names as paths": _path_tricks,

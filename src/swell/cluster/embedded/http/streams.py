@@ -39,7 +39,10 @@ PIECE_BYTES = 64 << 10
 # A message of a client is a piece of input; kubectl sends some kilobytes at a time.
 MESSAGE_BYTES_MAX = 4 << 20
 HEARTBEAT_S = 30.0  # a client that is gone without a word is noticed after so long
+# One read from a socket may hold tens of thousands of messages, which cost microseconds each.
+_MESSAGES_IN_ONE_GO = 64
 PORT_MAX = 65535
+PORTS_MAX = 128  # a channel has one byte for its number, and a port has two channels
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +217,8 @@ async def _close(session: CommandSession) -> None:
 
 
 async def _take_input(socket: web.WebSocketResponse, session: CommandSession) -> None:
-    async for message in socket:
-        if message.type is not WSMsgType.BINARY or not message.data:
-            continue
-        channel, data = message.data[0], message.data[1:]
+    async for message in messages(socket):
+        channel, data = message[0], message[1:]
         if channel == STDIN:
             await session.write(data)
         elif channel == CLOSE and data[:1] == bytes([STDIN]):
@@ -267,11 +268,10 @@ async def serve_port_forward(http: web.BaseRequest, pod: Body, query: Query) -> 
     try:
         for one in forwards:
             await one.open()
-        async for message in socket:
-            if message.type is WSMsgType.BINARY and message.data:
-                at, is_error = divmod(message.data[0], 2)
-                if at < len(forwards) and not is_error:
-                    await forwards[at].write(message.data[1:])
+        async for message in messages(socket):
+            at, is_error = divmod(message[0], 2)
+            if at < len(forwards) and not is_error:
+                await forwards[at].write(message[1:])
     except ConnectionResetError:
         pass  # a client may leave at any time
     finally:
@@ -355,10 +355,19 @@ def _ports(query: Query) -> list[int]:
     given = [part for text in query.get("ports") or () for part in text.split(",")]
     if not given:
         raise bad_request("query parameter 'ports' is required")
-    ports = [int(text) if text.isdecimal() and text.isascii() else 0 for text in given]
-    if not all(0 < port <= PORT_MAX for port in ports):
+    if len(given) > PORTS_MAX:
+        raise bad_request(f"{len(given)} ports are asked for; one connection takes {PORTS_MAX}")
+    ports = [port_number(text) for text in given]
+    if not all(ports):
         raise bad_request(f"ports must be numbers from 1 to {PORT_MAX}")
     return ports
+
+
+def port_number(text: str) -> int:
+    """The port that a client names; 0 when it is none."""
+    # The length first: Python refuses to read numbers of some thousand digits.
+    is_number = len(text) <= len(str(PORT_MAX)) and text.isdecimal() and text.isascii()
+    return int(text) if is_number and int(text) <= PORT_MAX else 0
 
 
 def new_socket(protocols: Sequence[str]) -> web.WebSocketResponse:
@@ -367,7 +376,24 @@ def new_socket(protocols: Sequence[str]) -> web.WebSocketResponse:
         heartbeat=HEARTBEAT_S,
         max_msg_size=MESSAGE_BYTES_MAX,
         compress=False,
+        autoping=False,  # `messages` answers, in turns with other clients
     )
+
+
+async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
+    """The binary messages of a client that are not empty, until it is gone.
+
+    Other clients have their turn in between, however many messages have come at once.
+    """
+    number = 0
+    async for message in socket:
+        if message.type is WSMsgType.PING:
+            await socket.pong(message.data)
+        elif message.type is WSMsgType.BINARY and message.data:
+            yield message.data
+        number += 1
+        if number % _MESSAGES_IN_ONE_GO == 0:
+            await asyncio.sleep(0)
 
 
 def check_host(pod: Body) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from swell.api.meta import Body
 from swell.cluster.embedded.http.spdy import (
@@ -28,11 +28,12 @@ from swell.cluster.embedded.http.spdy import (
 )
 from swell.cluster.embedded.http.streams import (
     PIECE_BYTES,
-    PORT_MAX,
     check_host,
     check_upgrade,
+    messages,
     new_socket,
     pod_address,
+    port_number,
     port_problem,
 )
 
@@ -42,6 +43,9 @@ TUNNEL = "SPDY/3.1+portforward.k8s.io"
 CONNECTIONS_MAX = 1000
 # Pieces that may wait for a pod that reads slowly, before the client is read no further.
 _PIECES_MAX = 64
+# A message may hold hundreds of thousands of small frames, each of which takes some microseconds.
+# After so many bytes, milliseconds at worst, other clients have their turn.
+_BYTES_IN_ONE_GO = 8 << 10
 
 
 def is_tunnel(http: web.BaseRequest) -> bool:
@@ -93,12 +97,13 @@ class PortTunnel:
 
     async def serve(self) -> None:
         """Carry out what the client sends, until it is gone."""
-        async for message in self._socket:
-            if message.type is WSMsgType.BINARY:
-                for frame in self._decoder.feed(message.data):
+        async for message in messages(self._socket):
+            for at in range(0, len(message), _BYTES_IN_ONE_GO):
+                for frame in self._decoder.feed(message[at : at + _BYTES_IN_ONE_GO]):
                     if isinstance(frame, GoAway):
                         return
                     await self._take(frame)
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         tasks = [one.task for one in self._connections.values() if one.task is not None]
@@ -119,10 +124,9 @@ class PortTunnel:
 
     async def _open(self, opened: OpenedStream) -> None:
         kind, request = opened.headers.get("streamtype"), opened.headers.get("requestid", "")
-        text = opened.headers.get("port", "")
-        port = int(text) if text.isdecimal() and text.isascii() and len(text) <= 5 else 0
+        port = port_number(opened.headers.get("port", ""))
         is_full = len(self._connections) + len(self._errors) >= CONNECTIONS_MAX
-        if not 0 < port <= PORT_MAX or is_full:
+        if not port or is_full:
             await self._socket.send_bytes(self._encoder.refused(opened.stream))
         elif kind == "error":
             self._errors[request] = opened.stream

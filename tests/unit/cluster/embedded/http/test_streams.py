@@ -236,7 +236,9 @@ def test_pod_elsewhere_is_not_reached(tmp_path: Path, address: str) -> None:
     run_with_pod(tmp_path, act, ShoutingSource())
 
 
-@pytest.mark.parametrize("ports", ["", "0", "70000", "x", "80,-1"])
+@pytest.mark.parametrize(
+    "ports", ["", "0", "70000", "x", "80,-1", "9" * 5000, ",".join(["80"] * 129)]
+)
 def test_wrong_ports_are_refused(tmp_path: Path, ports: str) -> None:
     """A port is a number from 1 to 65535."""
 

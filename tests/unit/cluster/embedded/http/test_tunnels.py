@@ -96,10 +96,11 @@ def test_frames_are_read_in_any_pieces() -> None:
         control(1, b"\x00"),
         struct.pack(">II", 1, 0xFFFFFF),
         ClientFrames().opened(1, {"streamtype": "x" * 100_000}),
+        ClientFrames().opened(1, {f"h{n}": "" for n in range(65)}),
     ],
 )
 def test_wrong_bytes_are_refused(sent: bytes) -> None:
-    """Another version, headers that are none, too short and too long frames, and long headers."""
+    """Another version, headers that cannot be read, frames and headers beyond their bounds."""
     with pytest.raises(SpdyError):
         list(SpdyDecoder().feed(sent))
 
