@@ -221,12 +221,25 @@ def test_other_sites_can_do_nothing(people: People) -> None:
             {},
             {**OWN, "Origin": "http://evil.example"},
             {**OWN, "Host": "evil.example"},
+            {**OWN, "Host": "[evil.example"},
             {**OWN, "Origin": "null"},
+            {**OWN, "Origin": "http://[evil.example"},
         ):
             async with client.post(stop, json={}, headers=headers) as answer:
                 assert answer.status == 403, headers
         async with client.get(f"{address}api/me", headers={"Host": "evil.example"}) as answer:
             assert answer.status == 403
+
+    play(people, story)
+
+
+def test_days_of_a_history_are_any_text(people: People) -> None:
+    """A number beyond all bounds asks for the whole history, as no number does."""
+
+    async def story(client: aiohttp.ClientSession, address: str) -> None:
+        assert await login(client, address, CODE) == 200
+        for days in ("", "7", "x", "-1", "9" * 400, "9" * 5000):
+            assert (await get(client, f"{address}api/history?days={days}"))[0] == 200, len(days)
 
     play(people, story)
 

@@ -58,14 +58,20 @@ def guard(hosts: frozenset[str]) -> Middleware:
 
 
 def _problem(request: web.Request, hosts: frozenset[str]) -> str:
-    host = urlsplit(f"//{request.host}").hostname or ""
-    if hosts and host not in hosts:
+    if hosts and _host(f"//{request.host}") not in hosts:
         return "this server has another name"
     if request.method in {"GET", "HEAD"}:
         return ""
     if request.headers.get(OWN_HEADER) != "1":
         return "writes are for the page's own script"
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
+    if origin is not None and origin.partition("://")[2] != request.host:
         return "this request comes from another site"
     return ""
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets without an address of version 6 between them
+        return ""

@@ -43,6 +43,7 @@ log = get_logger(__name__)
 
 COOKIE = "swell-page"
 BODY_BYTES_MAX = 64 * 1024
+DAYS_DIGITS_MAX = 6  # of a history; what is longer asks for all of it
 # Proxies close a connection on which nothing comes; a comment keeps it.
 KEEP_ALIVE_S = 15.0
 READY_S = 30.0
@@ -178,7 +179,8 @@ class PageServer:
 
     async def _history(self, request: web.Request, session: PageSession) -> web.StreamResponse:
         days = request.query.get("days", "")
-        since = self._clock.now() - 86400.0 * int(days) if days.isdecimal() else None
+        is_number = days.isdecimal() and len(days) <= DAYS_DIGITS_MAX
+        since = self._clock.now() - 86400.0 * int(days) if is_number else None
         found = await history(session.cluster, session.namespaces, since, self._clock.now())
         return _answer({"jobs": found})
 
