@@ -14,6 +14,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `workloads`: batch Jobs and ReplicaSets.
 - `policy`: disruption budgets and priority classes.
 - `storage`: volumes, claims and storage classes.
+- `devices`: devices, their classes, and the claims that pods have on them.
 - `gpu_faults`: by what nodes report broken GPUs.
 - `scheduling`: Volcano's PodGroup and Queue.
 - `native_groups`: the PodGroup of Kubernetes itself.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from swell.api import aitrainingjob, trainingjob
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import ConfigMap, Event, Lease, Namespace, Node, ResourceQuota, Service
+from swell.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from swell.api.meta import Body
 from swell.api.native_groups import API_GROUP, API_VERSION, NativeGroup
 from swell.api.pod import Pod
@@ -103,6 +104,22 @@ VOLUME_ATTACHMENTS = Resource(
     "volumeattachments",
     VolumeAttachment,
     namespaced=False,
+)
+RESOURCE_SLICES = Resource(
+    "resource.k8s.io", "v1", "ResourceSlice", "resourceslices", ResourceSlice, namespaced=False
+)
+DEVICE_CLASSES = Resource(
+    "resource.k8s.io", "v1", "DeviceClass", "deviceclasses", DeviceClass, namespaced=False
+)
+RESOURCE_CLAIMS = Resource(
+    "resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", ResourceClaim
+)
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io",
+    "v1",
+    "ResourceClaimTemplate",
+    "resourceclaimtemplates",
+    ResourceClaimTemplate,
 )
 RESOURCE_QUOTAS = Resource(
     "", "v1", "ResourceQuota", "resourcequotas", ResourceQuota, short_names=("quota",)

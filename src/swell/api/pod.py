@@ -180,9 +180,11 @@ class Volume(ApiStruct, frozen=True):
 
 
 class PodResourceClaim(ApiStruct, frozen=True):
-    """A claim of devices by a pod."""
+    """A claim of devices by a pod: one that exists, or one that is made for it by a template."""
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class SchedulingGroup(ApiStruct, frozen=True):
@@ -272,6 +274,20 @@ class ContainerStatus(ApiStruct, frozen=True):
     allocated_resources_status: tuple[AllocatedResourceStatus, ...] = ()
 
 
+class PodResourceClaimStatus(ApiStruct, frozen=True):
+    """The claim that was made for a pod by a template; without a name none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ExtendedResourceClaimStatus(ApiStruct, frozen=True):
+    """The claim behind a pod's extended resources, and which container has what of it."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[dict[str, str], ...] = ()
+
+
 class PodStatus(ApiStruct, frozen=True):
     """The part of a pod's status that decisions read."""
 
@@ -284,6 +300,8 @@ class PodStatus(ApiStruct, frozen=True):
     nominated_node_name: str = ""
     start_time: str | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(ApiStruct, frozen=True):

@@ -69,8 +69,9 @@ Scope: TypeAlias = Mapping[str, Variable]
 class Compiler:
     """Compiles one expression. Records the variables it reads and how many slots it needs."""
 
-    def __init__(self, n_slots: int) -> None:
+    def __init__(self, n_slots: int, *, has_bindings: bool = False) -> None:
         self.n_slots = n_slots
+        self.has_bindings = has_bindings
         self.used: set[str] = set()
 
     def compile(self, node: Expr, scope: Scope) -> Compiled:

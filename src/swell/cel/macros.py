@@ -238,6 +238,28 @@ def _opt_map(*, flat: bool) -> Expand:
     return expand
 
 
+# --- variables ---------------------------------------------------------------------------------
+
+
+def _bind(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
+    """Compile `cel.bind(name, value, body)`, where it is allowed."""
+    name, given, body = node.args
+    if node.target != IdentExpr("cel") or not compiler.has_bindings:
+        raise ExpressionError("undeclared reference to 'bind'")
+    if not isinstance(name, IdentExpr):
+        raise ExpressionError("a macro's variable must be a simple name")
+    value = compiler.compile(given, scope)
+    slot, inner = compiler.bind(scope, name.name, value.type)
+    result = compiler.compile(body, inner)
+    get, make = value.run, result.run
+
+    def run(frame: Frame) -> object:
+        frame[slot] = get(frame)
+        return make(frame)
+
+    return Compiled(result.type, run, value.cost + result.cost + 1.0)
+
+
 # By name and number of arguments.
 MACROS: Mapping[tuple[str, int], Expand] = {
     ("has", 1): _has,
@@ -259,4 +281,5 @@ MACROS: Mapping[tuple[str, int], Expand] = {
     ("sortBy", 2): _sort_by,
     ("optMap", 2): _opt_map(flat=False),
     ("optFlatMap", 2): _opt_map(flat=True),
+    ("bind", 3): _bind,
 }

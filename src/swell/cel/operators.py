@@ -29,6 +29,7 @@ from swell.cel.types import (
     A,
     B,
     EvaluationError,
+    OpenMap,
     Optional,
     kind_of,
     list_of,
@@ -49,6 +50,8 @@ def field(value: object, name: str) -> object:
     if isinstance(value, dict):
         if name in value:
             return value[name]
+        if isinstance(value, OpenMap):
+            return {}
         raise EvaluationError(f"no such key: {name}")
     raise EvaluationError(f"no such overload: {kind_of(value)}.{name}")
 
@@ -60,7 +63,7 @@ def optional_field(value: object, name: str) -> object:
         return NOTHING
     if not isinstance(value.value, dict):
         raise EvaluationError(f"no such overload: {kind_of(value.value)}.?{name}")
-    return Optional(value.value[name], True) if name in value.value else NOTHING
+    return _entry(value.value, name)
 
 
 def optional_property(value: object, name: str) -> object:
@@ -88,8 +91,14 @@ def optional_item(value: object, key: object) -> Optional:
     if isinstance(value, list) and isinstance(key, int) and not isinstance(key, bool):
         return Optional(value[key], True) if 0 <= key < len(value) else NOTHING
     if isinstance(value, dict) and kind_of(key) not in {"list", "map"}:
-        return Optional(value[key], True) if key in value else NOTHING
+        return _entry(value, key)
     raise EvaluationError("no such overload: _[_]")
+
+
+def _entry(value: dict[Any, object], key: object) -> Optional:
+    if key in value:
+        return Optional(value[key], True)
+    return Optional({}, True) if isinstance(value, OpenMap) else NOTHING
 
 
 def has_field(value: object, name: str) -> bool:

@@ -55,14 +55,17 @@ class Program:
         return result, cost_max - left
 
 
-def compile_expression(text: str, variables: Mapping[str, CelType]) -> Program:
+def compile_expression(
+    text: str, variables: Mapping[str, CelType], *, has_bindings: bool = False
+) -> Program:
     """Compile an expression whose free variables are the given ones.
 
+    With `has_bindings` it may use `cel.bind`, which Kubernetes has in some places only.
     Raises ExpressionError when it cannot be parsed or its types do not fit together.
     """
     # Slot 0 of a frame counts the items that loops may still go through.
     scope = {name: Variable(slot, type_) for slot, (name, type_) in enumerate(variables.items(), 1)}
-    compiler = Compiler(n_slots=len(scope) + 1)
+    compiler = Compiler(n_slots=len(scope) + 1, has_bindings=has_bindings)
     compiled = compiler.compile(syntax.parse(text), scope)
     return Program(
         type=compiled.type,

@@ -83,6 +83,15 @@ def optional_of(value: CelType) -> CelType:
     return CelType("optional", (value,))
 
 
+class OpenMap(dict[str, object]):
+    """A map in which every key can be looked up: one that it does not have gives an empty map.
+
+    `in` still tells which keys it has.
+    """
+
+    cel_kind = "map"
+
+
 @dataclass(frozen=True, slots=True)
 class Optional:
     """An optional value of the language. `present` tells a missing value from null."""

@@ -16,6 +16,7 @@ from swell.api.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
+    DEVICE_CLASSES,
     HYPER_NODES,
     NAMESPACES,
     NATIVE_GROUPS,
@@ -27,6 +28,8 @@ from swell.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
 )
@@ -62,6 +65,9 @@ _REFINING: Mapping[str, Resource[Any]] = {
     "csi_drivers": CSI_DRIVERS,
     "storage_capacities": CSI_STORAGE_CAPACITIES,
     "volume_attachments": VOLUME_ATTACHMENTS,
+    "resource_slices": RESOURCE_SLICES,
+    "device_classes": DEVICE_CLASSES,
+    "resource_claims": RESOURCE_CLAIMS,
     "hyper_nodes": HYPER_NODES,
 }
 

@@ -17,15 +17,16 @@ from swell.scheduler.config import Config
 from swell.scheduler.config_file import KnownNames
 from swell.scheduler.domains import ChosenDomain, domains_of, not_applied
 from swell.scheduler.hooks import Plugin
+from swell.scheduler.model.devices.choices import DeviceChoice
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo, QueueShare
-from swell.scheduler.model.reasons import Refusal
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.model.volumes.preparation import lost_pins
 from swell.scheduler.model.volumes.reservations import VolumeChoice
 from swell.scheduler.plugins import PLUGINS
-from swell.scheduler.plugins.predicates import binds_volumes
+from swell.scheduler.plugins.predicates import binds_devices, binds_volumes
 from swell.scheduler.session import Eviction, Session
 from swell.scheduler.status import GroupStatus, pod_refusals, statuses
 
@@ -68,6 +69,10 @@ class SchedulingPlan:
     volumes: dict[Task, VolumeChoice]
     # Claims that are to be provisioned on a node that is gone.
     lost_pins: dict[str, str]
+    # The devices of the tasks that are to be bound.
+    devices: dict[Task, DeviceChoice]
+    # Claims whose devices are in the way of the waiting pods that alone may use them.
+    deallocations: tuple[str, ...]
     pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]
     # What the plugin in charge of quotas says of a queue, also after the cycle.
     queue_share: Callable[[QueueInfo], QueueShare | None]
@@ -110,6 +115,8 @@ def run_cycle(
         not_applied=dict(not_applied(session, session.jobs)),
         volumes=_volumes(session) if binds_volumes(config) else {},
         lost_pins=lost_pins(snapshot) if binds_volumes(config) else {},
+        devices=_devices(session) if binds_devices(config) else {},
+        deallocations=_deallocations(session) if binds_devices(config) else (),
         pod_refusals=lambda job: dict(pod_refusals(session, job)),
         queue_share=session.votes.queue_share,
     )
@@ -123,6 +130,30 @@ def _volumes(session: Session) -> dict[Task, VolumeChoice]:
         for task in session.binds
         if task.shape.claims_volumes and (choice := choices.get(task.key)) is not None
     }
+
+
+def _devices(session: Session) -> dict[Task, DeviceChoice]:
+    """Returns the devices of the tasks that are to be bound and have resource claims."""
+    choices = session.snapshot.devices.choices.by_task
+    return {
+        task: choice
+        for task in session.binds
+        if task.shape.claims_devices and (choice := choices.get(task.key)) is not None
+    }
+
+
+def _deallocations(session: Session) -> tuple[str, ...]:
+    """Returns the claims to be freed of jobs that nodes refuse because devices are elsewhere."""
+    found: dict[str, None] = {}
+    for key, task in session.stuck.items():
+        if not task.shape.claims_devices or task.status is not TaskStatus.PENDING:
+            continue
+        job = session.snapshot.jobs.get(key)
+        waiting = [] if job is None else list(job.in_status(TaskStatus.PENDING))
+        claims = session.snapshot.devices.stuck_claims(waiting)
+        if claims and session.placer.is_refused_for(task, WaitReason.DEVICE_ELSEWHERE):
+            found.update(dict.fromkeys(claims))
+    return tuple(found)
 
 
 def run_session(

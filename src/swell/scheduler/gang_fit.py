@@ -39,8 +39,8 @@ def place_gang(
     placed = False
     for run in _runs(order):
         first = run[0]
-        # Pods with claims differ by their volumes: where one fails, the next may not.
-        is_alike = not first.shape.claims_volumes
+        # Pods with claims differ by what they claim: where one fails, the next may not.
+        is_alike = not first.shape.has_claims
         if queue is None or (is_alike and first.role and first.role in failed_roles):
             continue
         n_wanted = min(len(run), max(votes.part_shortfall(job, part, first.role), 1))
@@ -54,7 +54,7 @@ def place_gang(
         placed = placed or n_placed > 0
         if n_placed < n_allowed:
             # The numbers are added at the end of the session, when other jobs have taken room, too.
-            # Volumes are given back by then, so a pod with claims gets its numbers here.
+            # Claims are given back by then, so a pod with claims gets its numbers here.
             why = "" if is_alike else session.placer.why_not(run[n_placed])
             session.refuse(job, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, why))
             session.stuck[job.key] = run[n_placed]
@@ -78,7 +78,7 @@ def _runs(order: deque[Task]) -> Iterator[list[Task]]:
 
 
 def _run_key(task: Task) -> tuple[object, ...]:
-    return (*class_of(task), task.key) if task.shape.claims_volumes else class_of(task)
+    return (*class_of(task), task.key) if task.shape.has_claims else class_of(task)
 
 
 def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> int:

@@ -286,7 +286,7 @@ class Placer:
             return known[1]
         n_fitting, n_nodes, counts = self.refusals(task)
         text = histogram(n_fitting, n_nodes, counts)
-        if n_fitting and not task.shape.claims_volumes:
+        if n_fitting and not task.shape.has_claims:
             text = f"room for {self.n_slots(task.shape)} like it; {text}"
         # Tasks of one shape get the same line, unless other pods' labels matter to them.
         if not self._depends_on_others(task):
@@ -320,6 +320,11 @@ class Placer:
                 name = self._dimensions.names[place]
                 counts.append(NodeCount(WaitReason.INSUFFICIENT, int(short.sum()), name))
         return int(fitting.sum()), int(present.sum()), counts
+
+    def is_refused_for(self, task: Task, reason: WaitReason) -> bool:
+        """Whether there is a node whose first reason to refuse the task is this one."""
+        _, _, counts = self.refusals(task)
+        return any(count.n_nodes and count.reason is reason for count in counts)
 
     def n_slots(self, shape: Shape) -> int:
         """How many tasks of the shape could start now, if no other task took room."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
+from swell.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from swell.api.meta import Key
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
@@ -30,6 +31,7 @@ from swell.api.storage import (
 from swell.api.topology import HyperNode
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
+from swell.scheduler.model.devices.rules import DeviceTable
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES, SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.model.volumes.objects import StorageObjects
@@ -57,8 +59,11 @@ class SchedulerObjects:
     csi_drivers: list[CsiDriver] = field(default_factory=list)
     storage_capacities: list[CsiStorageCapacity] = field(default_factory=list)
     volume_attachments: list[VolumeAttachment] = field(default_factory=list)
+    resource_slices: list[ResourceSlice] = field(default_factory=list)
+    device_classes: list[DeviceClass] = field(default_factory=list)
+    resource_claims: list[ResourceClaim] = field(default_factory=list)
     # Whether the objects are those of a whole cluster. Otherwise, without any claim, volume or
-    # class among them, nothing is known of storage and its rules are off.
+    # class among them, nothing is known of storage and its rules are off; likewise of devices.
     are_whole: bool = False
     hyper_nodes: list[HyperNode] = field(default_factory=list)
     # By kind and key: why an object, of which a placeholder is in the lists, cannot be read.
@@ -82,6 +87,7 @@ class SchedulerObjects:
             snapshot.put_native_group(native.metadata.key, native)
         _put_all(self.training_jobs, snapshot.put_training_job)
         self._put_storage(snapshot.volumes.objects)
+        self._put_devices(snapshot.devices)
         for pod in _by_name(self.pods):
             snapshot.put_pod(pod, unreadable=self._why_unreadable(pod))
         _put_all(self.budgets, snapshot.put_budget)
@@ -101,6 +107,17 @@ class SchedulerObjects:
         _put_all(self.csi_drivers, storage.put_csi_driver)
         _put_all(self.storage_capacities, storage.put_capacity)
         _put_all(self.volume_attachments, storage.put_attachment)
+
+    @property
+    def knows_devices(self) -> bool:
+        found = self.resource_slices or self.device_classes or self.resource_claims
+        return self.are_whole or bool(found)
+
+    def _put_devices(self, devices: DeviceTable) -> None:
+        devices.objects.are_known = self.knows_devices
+        _put_all(self.resource_slices, devices.put_slice)
+        _put_all(self.device_classes, devices.put_class)
+        _put_all(self.resource_claims, devices.put_claim)
 
     def _why_unreadable(self, one: Node | Pod | PodGroup | Queue) -> str:
         # Asked for every object, and there is hardly ever one that cannot be read.
@@ -135,6 +152,8 @@ def answer(plan: SchedulingPlan) -> dict[str, object]:
     }
     if volumes := _volumes(plan):
         body["volumes"] = volumes
+    if devices := _devices(plan):
+        body["devices"] = devices
     if plan.domains:
         body["domains"] = {key: one.name for key, one in sorted(plan.domains.items())}
     if plan.shrinks:
@@ -152,6 +171,23 @@ def _volumes(plan: SchedulingPlan) -> dict[str, dict[str, str]]:
             found.setdefault(claim, {"pv": volume})
         for claim in choice.provisions:
             found.setdefault(claim, {"selectedNode": choice.node})
+    return dict(sorted(found.items()))
+
+
+def _devices(plan: SchedulingPlan) -> dict[str, list[dict[str, str]]]:
+    """Returns the devices that the claims of the pods that are bound would be given, by claim."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for choice in plan.devices.values():
+        for claim, allocation in choice.allocations.items():
+            found[claim] = [
+                {
+                    "request": one.request,
+                    "driver": one.driver,
+                    "pool": one.pool,
+                    "device": one.device,
+                }
+                for one in allocation.devices.results
+            ]
     return dict(sorted(found.items()))
 
 

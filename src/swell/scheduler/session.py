@@ -184,7 +184,7 @@ class Session:
         if refusal.reason is not WaitReason.NOT_ENOUGH_RESOURCES and self._has_room(job, task):
             return refusal  # only the quota is in the way
         # Of a pod with claims the numbers are those of its turn: see `gang_fit`.
-        is_counted = task.shape.claims_volumes and bool(refusal.message)
+        is_counted = task.shape.has_claims and bool(refusal.message)
         now = "" if is_counted else self.placer.why_not(task)
         texts = (now, refusal.message, *self.notes.get(job.key, ()))
         text = "; ".join(filter(None, texts))

@@ -95,7 +95,7 @@ def pod_refusals(session: Session, job: JobInfo) -> Iterator[tuple[Task, Refusal
             yield task, Refusal(WaitReason.GATED, f"held back by {names}")
             continue
         # Equal pods have the same reason, and finding it looks at all nodes.
-        alike = task if task.shape.claims_volumes else task.shape
+        alike = task if task.shape.has_claims else task.shape
         if alike not in known:
             known[alike] = _refusal_of(session, job, task)
         yield task, known[alike]

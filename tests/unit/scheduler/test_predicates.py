@@ -296,12 +296,14 @@ def test_broken_gpu_keeps_pods_with_gpus_away() -> None:
     assert on("True", "nvidia.com/gpu")[0] == "a"
 
 
-def test_pod_with_resource_claims_is_refused() -> None:
+def test_pod_with_a_resource_claim_that_is_not_there_is_refused() -> None:
     """Bound without its devices it would hang on its node."""
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     objects = cluster([node("a")], pod("new", resourceClaims=claims))
+    objects.are_whole = True
     refusal = plan_schedule(objects).groups["ns/new"].refusal
 
     assert place_of(objects) is None
     assert refusal is not None
-    assert "1 refused because resourceClaims of pods are not supported" in refusal.message
+    text = "1 refused because claim 'gpu' of its template has not been created yet"
+    assert text in refusal.message

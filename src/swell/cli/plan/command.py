@@ -115,6 +115,9 @@ def schedule(
         sys.stderr.write("warning: topology.labels is not used: there are HyperNodes\n")
     if not objects.knows_storage and any(claims_of(pod) for pod in objects.pods):
         sys.stderr.write("warning: volumes are not looked at: no claim, volume or class is given\n")
+    if not objects.knows_devices and any(pod.spec.resource_claims for pod in objects.pods):
+        text = "devices are not looked at: no resource claim, slice or class is given"
+        sys.stderr.write(f"warning: {text}\n")
     decided = plan_schedule(objects, settings, scheduler_name or ())
     is_json = output is PlanFormat.JSON
     sys.stdout.write(to_json(answer(decided)) if is_json else schedule_tables(decided))

@@ -16,6 +16,7 @@ import msgspec
 from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
+from swell.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from swell.api.manifest.composer import ManifestSyntaxError
 from swell.api.manifest.yamldata import YamlBudget, read_documents
 from swell.api.native_groups import NativeGroup
@@ -55,6 +56,9 @@ _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
     ("storage.k8s.io", "CSIDriver"): (CsiDriver, "csi_drivers"),
     ("storage.k8s.io", "CSIStorageCapacity"): (CsiStorageCapacity, "storage_capacities"),
     ("storage.k8s.io", "VolumeAttachment"): (VolumeAttachment, "volume_attachments"),
+    ("resource.k8s.io", "ResourceSlice"): (ResourceSlice, "resource_slices"),
+    ("resource.k8s.io", "DeviceClass"): (DeviceClass, "device_classes"),
+    ("resource.k8s.io", "ResourceClaim"): (ResourceClaim, "resource_claims"),
     ("topology.volcano.sh", "HyperNode"): (HyperNode, "hyper_nodes"),
     ("policy", "PodDisruptionBudget"): (PodDisruptionBudget, "budgets"),
     ("elasticdeeplearning.ai", "AITrainingJob"): (AITrainingJob, "training_jobs"),

@@ -55,7 +55,15 @@ class WaitReason(Enum):
     NODE_AFFINITY = "NodeAffinityMismatch"
     TAINT = "UntoleratedTaint"
     GPU_FAULT = "GpuFault"
+    DEVICE_CLAIM_MISSING = "DeviceClaimMissing"
+    DEVICE_CLAIM_DELETING = "DeviceClaimDeleting"
+    DEVICE_CLASS_MISSING = "DeviceClassMissing"
+    DEVICE_SELECTOR_ERROR = "DeviceSelectorError"
     DEVICE_UNSUPPORTED = "DeviceUnsupported"
+    DEVICES_NOT_SERVED = "DevicesNotServed"
+    DEVICE_ELSEWHERE = "DeviceElsewhere"
+    DEVICE_POOL_INCOMPLETE = "DevicePoolIncomplete"
+    NO_DEVICE_FITS = "NoDeviceFits"
     HOST_PORT = "HostPortTaken"
     POD_AFFINITY = "PodAffinityUnsatisfied"
     POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
@@ -83,7 +91,15 @@ _NODE_TEXTS = {
     WaitReason.NODE_AFFINITY: "not matching the node affinity",
     WaitReason.TAINT: "with a taint that is not tolerated",
     WaitReason.GPU_FAULT: "with a broken GPU:",
-    WaitReason.DEVICE_UNSUPPORTED: "refused because resourceClaims of pods are not supported",
+    WaitReason.DEVICE_CLAIM_MISSING: "refused because",
+    WaitReason.DEVICE_CLAIM_DELETING: "refused because",
+    WaitReason.DEVICE_CLASS_MISSING: "refused because",
+    WaitReason.DEVICE_SELECTOR_ERROR: "refused because",
+    WaitReason.DEVICE_UNSUPPORTED: "refused because",
+    WaitReason.DEVICES_NOT_SERVED: "refused because",
+    WaitReason.DEVICE_ELSEWHERE: "refused because",
+    WaitReason.DEVICE_POOL_INCOMPLETE: "refused because",
+    WaitReason.NO_DEVICE_FITS: "refused because",
     WaitReason.HOST_PORT: "with the host port in use",
     WaitReason.POD_AFFINITY: "without the pods the affinity asks for",
     WaitReason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
@@ -245,7 +261,7 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
         "correct or delete the object that the message names",
     ),
     WaitReason.PREPARING: (
-        "nodes are chosen; volumes of its pods are being bound or provisioned",
+        "nodes are chosen; volumes of its pods are being bound, or devices are being reserved",
         "nothing, unless it takes long: `kubectl describe pvc` shows what the provisioner says",
     ),
     WaitReason.VOLUME_BIND_TIMEOUT: (
@@ -263,7 +279,19 @@ NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.NODE_SELECTOR: "its labels are not those of nodeSelector",
     WaitReason.NODE_AFFINITY: "required node affinity does not match",
     WaitReason.TAINT: "it has a taint that the pod does not tolerate",
-    WaitReason.DEVICE_UNSUPPORTED: "the pod has resourceClaims, which no node can serve through us",
+    WaitReason.DEVICE_CLAIM_MISSING: (
+        "a resource claim of the pod does not exist, or has not been made by its template yet"
+    ),
+    WaitReason.DEVICE_CLAIM_DELETING: "a resource claim of the pod is being deleted",
+    WaitReason.DEVICE_CLASS_MISSING: "a resource claim names a device class that does not exist",
+    WaitReason.DEVICE_SELECTOR_ERROR: "an expression that selects devices has no result",
+    WaitReason.DEVICE_UNSUPPORTED: (
+        "a resource claim asks for something that is not supported; the message names the field"
+    ),
+    WaitReason.DEVICES_NOT_SERVED: "the server has no `resource.k8s.io/v1`",
+    WaitReason.DEVICE_ELSEWHERE: "the devices of a claim are not reached from there",
+    WaitReason.DEVICE_POOL_INCOMPLETE: "nothing fits there, and a pool of devices is being updated",
+    WaitReason.NO_DEVICE_FITS: "the devices there do not fit the claims; the message counts them",
     WaitReason.GPU_FAULT: "it reports a broken GPU, and the pod asks for one",
     WaitReason.HOST_PORT: "a host port is in use",
     WaitReason.POD_AFFINITY: "the pods that required affinity asks for are not there",

@@ -27,6 +27,7 @@ from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.affinity import AffinityIndex
 from swell.scheduler.model.annotated_gangs import regroup
+from swell.scheduler.model.claim_tables import ClaimTables
 from swell.scheduler.model.elastic import (
     PRESENT,
     RoleMembers,
@@ -66,7 +67,6 @@ from swell.scheduler.model.tasks import (
     class_of,
     status_of,
 )
-from swell.scheduler.model.volumes.rules import VolumeTable
 
 SCHEDULER_NAMES = frozenset({"swell"})
 # Tasks with which a gang counts as started, in whole or in part.
@@ -92,6 +92,7 @@ class SchedulerSnapshot:
         self.avoided: dict[str, dict[str, float]] = {}
         self._gpus = gpus
         self.preparing: dict[str, Refusal] = {}
+        self._claims = ClaimTables(NodeTable(Dimensions()), self.avoided)
         self.clear()
 
     def clear(self) -> None:
@@ -103,7 +104,8 @@ class SchedulerSnapshot:
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        self.volumes = VolumeTable(self.nodes, self.avoided)
+        self._claims = ClaimTables(self.nodes, self.avoided, self._claims)
+        self.volumes, self.devices = self._claims.volumes, self._claims.devices
         self.hyper_nodes = HyperNodes()
         self.label_domains = LabelDomains()
         self.label_topology = LabelTopology()
@@ -259,8 +261,8 @@ class SchedulerSnapshot:
         task.status = self.roles.join(task, status_of(pod))
         task.node = self.place_of(pod, task.status)
         self._count_on_node(task, 1)
-        if shape.claims_volumes:
-            self.volumes.add(task)
+        if shape.has_claims:
+            self._claims.add(task)
         self._join_group(task, group)
         return task
 
@@ -282,8 +284,8 @@ class SchedulerSnapshot:
         if task is None:
             return
         self._count_on_node(task, -1)
-        if task.shape.claims_volumes:
-            self.volumes.remove(task)
+        if task.shape.has_claims:
+            self._claims.remove(task)
         self._shapes.give_back(task.shape)
         self._leave_group(task)
         self.roles.leave(task)
@@ -335,8 +337,8 @@ class SchedulerSnapshot:
             self._count_on_node(task, -1)
             task.status, task.node = status, node
             self._count_on_node(task, 1)
-        if task.shape.claims_volumes:
-            self.volumes.follow(task, before)
+        if task.shape.has_claims:
+            self._claims.follow(task, before)
         self._shift_in_job(task, old, status, 1)
 
     def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
@@ -347,9 +349,9 @@ class SchedulerSnapshot:
             if is_indexed:
                 self.affinity_index.moved(task, node, status, 1)
         self.nodes.add_alike(tasks, nodes, status)
-        if tasks[0].shape.claims_volumes:
+        if tasks[0].shape.has_claims:
             for task in tasks:
-                self.volumes.follow(task, NOWHERE)
+                self._claims.follow(task)
         self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
 
     def confirm(self, tasks: Sequence[Task]) -> None:
@@ -376,7 +378,7 @@ class SchedulerSnapshot:
         """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()
         self.affinity_index.forget_unused()
-        self.volumes.reservations.forget_remembered()
+        self._claims.forget_remembered()
         for job in list(self._unsettled.values()):
             if job.native is not None:
                 self._derive(job, job.native)

@@ -116,10 +116,12 @@ class Shape:
     __slots__ = (
         "__weakref__",
         "best_effort",
+        "claims_devices",
         "claims_volumes",
         "depends_on_other_pods",
         "fit_limits",
         "fit_places",
+        "has_claims",
         "is_known",
         "key",
         "n_tasks",
@@ -140,6 +142,9 @@ class Shape:
         self.ports = _host_ports(spec)
         self.depends_on_other_pods = _depends_on_other_pods(spec)
         self.claims_volumes = _claims_volumes(spec)
+        self.claims_devices = bool(spec.resource_claims)
+        # Pods with claims differ although they are of one shape: by the objects they name.
+        self.has_claims = self.claims_volumes or self.claims_devices
         self.set_request(request)
 
     def set_request(self, request: Vector) -> None:

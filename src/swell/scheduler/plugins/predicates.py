@@ -15,6 +15,7 @@ from swell.api.matching import node_selector_matches, tolerates, tolerates_all
 from swell.scheduler.config import Config, PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
+from swell.scheduler.model.devices.refusals import SWITCHED_OFF
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
@@ -29,6 +30,7 @@ _SWITCHES: Final = {
     "volumes": "predicate.VolumeBindingEnable",
     "volume zones": "predicate.VolumeZoneEnable",
     "volume limits": "predicate.NodeVolumeLimitsEnable",
+    "devices": "predicate.DynamicResourceAllocationEnable",
 }
 # How long the volumes of a gang may take to be bound, in seconds.
 BIND_TIMEOUT: Final = "volumebinding.bindTimeoutSeconds"
@@ -39,12 +41,12 @@ KNOWN: Final = KnownPlugin(
         BIND_TIMEOUT: ArgumentKind.NUMBER,
     },
     idle={
-        "predicate.DynamicResourceAllocationEnable": "pods with resource claims are refused",
         "predicate.ProportionalEnable": "keep other pods away from scarce nodes by a taint",
         "predicate.resources": "keep other pods away from scarce nodes by a taint",
         "predicate.resources.": "keep other pods away from scarce nodes by a taint",
         "volumebinding.weight": "nodes are not scored by their storage",
         "volumebinding.shape": "nodes are not scored by their storage",
+        "dynamicresources.filterTimeoutSeconds": "the search for devices is limited by its steps",
     },
     # Answers are always remembered for pods of one shape, which is all that this asks for.
     silent=("predicate.CacheEnable",),
@@ -64,6 +66,12 @@ def binds_volumes(config: Config) -> bool:
     """Whether the scheduler chooses volumes; without the plugin it has no rules about them."""
     option = _option(config)
     return option is not None and option.arguments.flag(_SWITCHES["volumes"], default=True)
+
+
+def binds_devices(config: Config) -> bool:
+    """Whether the scheduler chooses devices; without the plugin it has no rules about them."""
+    option = _option(config)
+    return option is not None and option.arguments.flag(_SWITCHES["devices"], default=True)
 
 
 def volume_bind_timeout_s(config: Config) -> float:
@@ -97,6 +105,7 @@ class _PredicateRules:
         self._nodes = session.snapshot.nodes
         self._affinity_index = session.snapshot.affinity_index
         self._volumes = session.snapshot.volumes
+        self._devices = session.snapshot.devices
         self._on = {
             rule: option.arguments.flag(switch, default=True) for rule, switch in _SWITCHES.items()
         }
@@ -110,17 +119,30 @@ class _PredicateRules:
     def task_filter(self, task: Task, now: bool) -> Mask | None:
         allowed: Mask | None = None
         shape = task.shape
-        if not (shape.ports or shape.claims_volumes or self._affinity_index.concerns(task)):
+        if not (shape.ports or shape.has_claims or self._affinity_index.concerns(task)):
             return None  # the usual case, for which no generator is made
         for _, passing, _ in self._changing(task, now=now):
             allowed = passing if allowed is None else allowed & passing
+        if shape.claims_devices:
+            # Without the reasons, which cost more than the answer.
+            reached = self._reaching_devices(task, now=now)
+            if reached is not None:
+                allowed = reached if allowed is None else allowed & reached
         return allowed
 
     def task_score(self, task: Task) -> Vector | None:
-        """Returns how much better some nodes are for the volumes of a task."""
-        if not task.shape.claims_volumes or not self._on["volumes"]:
+        """Returns how much better some nodes are for the volumes and devices of a task."""
+        shape = task.shape
+        if not shape.has_claims:
             return None
-        return self._volumes.scores(task)
+        total: Vector | None = None
+        if shape.claims_volumes and self._on["volumes"]:
+            total = self._volumes.scores(task)
+        if shape.claims_devices and self._on["devices"]:
+            of_devices = self._devices.scores(task)
+            if of_devices is not None:
+                total = of_devices if total is None else total + of_devices
+        return total
 
     def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
         for reason, passing in self._fixed(task.shape):
@@ -128,6 +150,8 @@ class _PredicateRules:
             named = (f"{name} {faults[name]}" for name in sorted(faults)[:_NAMED_MAX])
             yield reason, passing, "; ".join(named)
         yield from self._changing(task, now=True)
+        if task.shape.claims_devices:
+            yield from self._device_rules(task)
 
     def _fixed(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
         """Yields the filters whose answer no other pod can change."""
@@ -135,9 +159,6 @@ class _PredicateRules:
         # A cordon counts as a taint of this name: a pod that tolerates it may go there.
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
             yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
-        if spec.resource_claims:
-            # Bound without its devices the pod would hang on its node.
-            yield WaitReason.DEVICE_UNSUPPORTED, np.zeros(len(nodes), dtype=np.bool_)
         if nodes.gpu_faults and nodes.gpu_places(shape.request).any():
             yield WaitReason.GPU_FAULT, ~nodes.has_gpu_fault
         if self._on["affinity"]:
@@ -187,9 +208,30 @@ class _PredicateRules:
         if not self._affinity_index.concerns(task):
             return
         # A spread constraint counts only domains of nodes that pass the pod's node affinity.
-        eligible = np.ones(len(self._nodes), dtype=np.bool_)
-        for _, passing in self._node_affinity(task.shape):
-            eligible &= passing
+        eligible = self._eligible(task.shape)
         for name, passing in self._affinity_index.allows(task, eligible, at_once=now):
             if self._on["spread" if name == "spread" else "pod affinity"]:
                 yield _AFFINITY_REASONS[name], passing, ""
+
+    def _eligible(self, shape: Shape) -> Mask:
+        """Returns the nodes that pass the pod's node affinity."""
+        eligible = np.ones(len(self._nodes), dtype=np.bool_)
+        for _, passing in self._node_affinity(shape):
+            eligible &= passing
+        return eligible
+
+    def _reaching_devices(self, task: Task, *, now: bool) -> Mask | None:
+        if not self._on["devices"]:
+            return np.zeros(len(self._nodes), dtype=np.bool_)
+        return self._devices.passing(task, at_once=now, eligible=lambda: self._eligible(task.shape))
+
+    def _device_rules(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
+        if not self._on["devices"]:
+            # Bound without its devices the pod would hang on its node.
+            none = np.zeros(len(self._nodes), dtype=np.bool_)
+            yield WaitReason.DEVICE_UNSUPPORTED, none, SWITCHED_OFF
+            return
+        for verdict in self._devices.verdicts(
+            task, at_once=True, eligible=lambda: self._eligible(task.shape)
+        ):
+            yield verdict.reason, verdict.passing, verdict.detail
