@@ -1,8 +1,9 @@
 """One replayed job: its progress by the physics of its program, and what it reports. No clock.
 
-Progress is counted in steps at the first batch size. Every epoch the job chooses the batch that its
-own model of itself calls best, as an adaptive program does. What a resize costs depends on the
-rules: `Restarts` holds the GPUs while nothing progresses.
+Progress is counted in steps at the first batch size. The job chooses the batch that its own model of
+itself calls best when its placement or epoch changes, and again while that teaches it something new,
+as an adaptive program does. What a resize costs depends on the rules: `restarts` hold the GPUs while
+nothing progresses.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class ResizeCost:
 # Some epochs were recorded with a gradient of zero.
 _NORM_MIN = 1e-30
 
+# A program looks at its batch again after so long, as the peers' simulators do within a round.
+_CHOICE_S = 30.0
 # Beyond each change, so that a remainder below the resolution of the clock is not waited for twice.
 _MOMENT_S = 1e-6
 
@@ -79,6 +82,8 @@ class JobRun:
         self._old: Placement = ()
         self._paused_s = 0.0
         self._batch = (0, 0)
+        self._choice_in_s = math.inf  # the training time until the batch is chosen anew
+        self._chosen_by: tuple[StepModel | None, float, Placement] | None = None
 
     @property
     def size(self) -> int:
@@ -188,7 +193,7 @@ class JobRun:
             return (self._loading_s or self._paused_s) + _MOMENT_S
         speed, _ = self._speed(tuple(n for n in self.placement if n))
         left = float(self.program.progress_by_epoch[self.epoch] - self.progress)
-        return max(left / speed, 0.0) + _MOMENT_S
+        return min(max(left / speed, 0.0), self._choice_in_s) + _MOMENT_S
 
     def shift(self, seconds: float) -> None:
         """Move all times of the job."""
@@ -208,8 +213,13 @@ class JobRun:
         self.rates[sample.size] = speed * self.program.batches.first
         goal = float(self.program.progress_by_epoch[self.epoch])
         needed = (goal - self.progress) / speed
+        seconds = min(seconds, self._choice_in_s)
         if needed > seconds:
             self.progress += speed * seconds
+            self._choice_in_s -= seconds
+            if self._choice_in_s <= _MOMENT_S:
+                self._choice_in_s = math.inf
+                self._choose_batch(placement)
             return seconds
         self.progress = goal
         self.epoch += 1
@@ -217,6 +227,7 @@ class JobRun:
             self.ended_s = now + needed
         else:
             self._choose_batch(placement)
+            self._choice_in_s = _CHOICE_S  # what the new epoch's gradients say is not known yet
         return max(needed, 0.0)
 
     def _speed(self, placement: Placement) -> tuple[float, SpeedSample]:
@@ -239,9 +250,15 @@ class JobRun:
             self._model = None
 
     def _choose_batch(self, placement: Placement) -> None:
-        """Choose the batch for a placement, as the program's own library does."""
+        """Choose the batch for a placement, as the program's own library does.
+
+        The same knowledge gives the same batch; it is looked at again only after it has changed.
+        """
         placement = tuple(n for n in placement if n)
         ranges, size, model = self.program.batches, sum(placement), self.model()
+        if self._chosen_by == (model, self.noise, placement):
+            return
+        self._chosen_by, self._choice_in_s = (model, self.noise, placement), _CHOICE_S
         fixed = self.program.fixed_batch
         if model is None or fixed is not None:
             fixed = fixed or max(ranges.first, ranges.local_min * size)

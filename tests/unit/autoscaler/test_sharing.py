@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJob
@@ -176,3 +178,12 @@ def test_the_longest_texts_fit_the_definition_of_a_job() -> None:
     assert max(map(len, status.step_times.values())) <= NUMBER_SIZE_MAX
     assert 0 < len(status.batch_range) <= BATCHES_SIZE_MAX
     assert reported(batch_range=(2**53,) * 4).batch_range == ""
+
+
+def test_one_measured_shape_tells_the_work_left() -> None:
+    """With a single step time and no rate the work left is in seconds of one replica all the same."""
+    one = SpeedEvidence(done=0.0, total=64_000.0, samples=(SpeedSample(1, 1, 64.0, 0.5, 0.0),))
+    adapting = replace(one, noise=100.0, batches=BATCHES)
+
+    assert speed_table(one, (1, 2), 4, 0.0).left_s == pytest.approx(500.0)
+    assert 50.0 < speed_table(adapting, (1, 2), 4, 0.0).left_s < 1000.0

@@ -53,6 +53,17 @@ def test_undisturbed_job_takes_its_ideal_time(program: str, placement: tuple[int
     assert job.progress == programs()[program].total_progress
 
 
+def test_batch_is_chosen_anew_within_an_epoch() -> None:
+    """A job with epochs of two hours does not keep its first batch for so long."""
+    job = JobRun("job", programs()["bert"], 0.0, restarts(0.0))
+    job.place((4,), 0.0)
+    job.advance(90.0, 0.0)
+
+    assert job.epoch == 0
+    assert len({sample.batch for sample in job.samples.values()}) > 1
+    assert job.next_change_s() == pytest.approx(30.0, abs=30.0)
+
+
 def test_restart_holds_devices_and_makes_no_progress() -> None:
     quick, slow = (alone("ncf", (1,), restarts(seconds)) for seconds in (0.0, 30.0))
 

@@ -18,13 +18,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # A constant, and a slope.
 Line = tuple[float, float]
+# The same for each overlap: columns of constants and of slopes.
+_Lines = tuple[Floats, Floats]
 
 # A step cannot take less; it keeps logarithms and quotients finite.
 _TIME_MIN_S = 1e-9
 # The overlaps that are tried. More of them change the error of a fit by less than its noise.
-_OVERLAPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 10.0)
+_OVERLAPS: Floats = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 10.0])[:, None]
 # A weak preference for no overlap, which matters only while there is little to tell it by.
 _OVERLAP_PENALTY = 1e-3
+# Errors below this share of the squares are those of the arithmetic.
+_ROUNDING = 1e-9
 # While only one node was tried, several are assumed to be somewhat slower than that.
 _ACROSS_NODES = 1.1
 
@@ -81,18 +85,16 @@ def fit(samples: Sequence[SpeedSample]) -> StepModel:
     is_within = (sizes > 1) & (nodes <= 1)
     more = np.maximum(sizes - 2, 0)
 
-    def tried(overlap: float) -> tuple[float, float, Line, Line]:
-        across = _fit_sync(_Steps(more, own, step, weight), is_across, overlap)
-        within = _fit_sync(_Steps(more, own, step, weight), is_within, overlap)
-        alone = np.where(is_across, across[0] + across[1] * more, 0.0)
-        alone = np.where(is_within, within[0] + within[1] * more, alone)
-        error = np.log(_joined(own, alone, overlap) / step) * weight
-        return float(error @ error) + _OVERLAP_PENALTY * (overlap - 1) ** 2, overlap, across, within
-
-    _, overlap, across, within = min(map(tried, _OVERLAPS), key=lambda one: one[0])
+    steps = _Steps(more, own, step, weight)
+    across, within = _fit_sync(steps, is_across), _fit_sync(steps, is_within)
+    alone = np.where(is_across, across[0] + across[1] * more, 0.0)
+    alone = np.where(is_within, within[0] + within[1] * more, alone)
+    error = ((np.log(_joined(own, alone, _OVERLAPS) / step) * weight) ** 2).sum(axis=1)
+    best = int((error + _OVERLAP_PENALTY * (_OVERLAPS[:, 0] - 1) ** 2).argmin())
+    beyond, inside = _at(across, best), _at(within, best)
     if not is_across.any():
-        across = (within[0] * _ACROSS_NODES, within[1] * _ACROSS_NODES)
-    return StepModel(*compute, *across, *within, overlap)
+        beyond = (inside[0] * _ACROSS_NODES, inside[1] * _ACROSS_NODES)
+    return StepModel(*compute, *beyond, *inside, float(_OVERLAPS[best, 0]))
 
 
 class _Steps(NamedTuple):
@@ -104,10 +106,11 @@ class _Steps(NamedTuple):
     weight: Floats
 
 
-def _joined(grad: Floats, sync: Floats, overlap: float) -> Floats:
+def _joined(grad: Floats, sync: Floats, overlap: float | Floats) -> Floats:
     # Scaled by the larger part: powers of ten of very small or large times would leave the range.
     top = np.maximum(np.maximum(grad, sync), _TIME_MIN_S)
-    return top * ((grad / top) ** overlap + (sync / top) ** overlap) ** (1.0 / overlap)
+    joined: Floats = top * ((grad / top) ** overlap + (sync / top) ** overlap) ** (1.0 / overlap)
+    return joined
 
 
 def _fit_compute(batch: Floats, grad: Floats, weight: Floats) -> Line:
@@ -115,36 +118,47 @@ def _fit_compute(batch: Floats, grad: Floats, weight: Floats) -> Line:
         # One batch size says nothing of the constant part: half is as good a guess as any.
         mean = float(np.average(grad, weights=weight))
         return mean / 2, mean / 2 / max(float(batch[0]), 1e-9)
-    return _line(batch, grad, weight / grad)
+    return _at(_lines(batch, grad[None, :], (weight / grad)[None, :]), 0)
 
 
-def _fit_sync(steps: _Steps, chosen: NDArray[np.bool_], g: float) -> Line:
-    """Fits what is left of the chosen step times after the gradient's part, for this overlap."""
+def _fit_sync(steps: _Steps, chosen: NDArray[np.bool_]) -> _Lines:
+    """Fits what is left of the chosen step times after the gradient's part, for all overlaps."""
     if not chosen.any():
-        return 0.0, 0.0
+        nothing = np.zeros((len(_OVERLAPS), 1))
+        return nothing, nothing
     more, own, step, weight = (column[chosen] for column in steps)
-    left = np.maximum(step**g - np.minimum(own, step) ** g, (1e-4 * step) ** g) ** (1 / g)
+    # In parts of the step, for the sake of powers of very small and large times.
+    part = np.maximum(1.0 - (np.minimum(own, step) / step) ** _OVERLAPS, 1e-4**_OVERLAPS)
+    part = part ** (1 / _OVERLAPS)
     # How much a second of synchronisation moves the logarithm of the step.
-    influence = np.maximum((left / step) ** (g - 1), 1e-3) / step
+    influence = np.maximum(part ** (_OVERLAPS - 1), 1e-3) / step
     if not (more > 0).any():
-        return float(np.average(left, weights=influence)), 0.0
-    return _line(more, left, weight * influence)
+        mean = (part * step * influence).sum(axis=1) / influence.sum(axis=1)
+        return mean[:, None], np.zeros((len(_OVERLAPS), 1))
+    return _lines(more, part * step, weight * influence)
 
 
-def _line(x: Floats, y: Floats, weight: Floats) -> Line:
-    """Returns the non-negative line y = a + b x with the least weighted squares."""
+def _lines(x: Floats, y: Floats, weight: Floats) -> _Lines:
+    """Returns the non-negative lines y = a + b x with the least weighted squares, by rows of y."""
     w = weight**2
-    sw, sx, sy = w.sum(), (w * x).sum(), (w * y).sum()
-    sxx, sxy = (w * x * x).sum(), (w * x * y).sum()
+    sw, sx, sy = w.sum(axis=1), (w * x).sum(axis=1), (w * y).sum(axis=1)
+    sxx, sxy = (w * x * x).sum(axis=1), (w * x * y).sum(axis=1)
     det = sw * sxx - sx * sx
-    if det > 1e-12 * sw * sxx:
-        a, b = (sxx * sy - sx * sxy) / det, (sw * sxy - sx * sy) / det
-        if a >= 0 and b >= 0:
-            return float(a), float(b)
-    through_zero = float(sxy / sxx) if sxx > 0 else 0.0
-    flat = float(sy / sw)
-    error_zero = (w * (y - through_zero * x) ** 2).sum()
-    error_flat = (w * (y - flat) ** 2).sum()
-    if through_zero >= 0 and error_zero < error_flat:
-        return 0.0, through_zero
-    return max(flat, 0.0), 0.0
+    is_plain = det > 1e-12 * sw * sxx
+    whole = np.where(is_plain, det, 1.0)
+    a, b = (sxx * sy - sx * sxy) / whole, (sw * sxy - sx * sy) / whole
+    is_plain &= (a >= 0) & (b >= 0)
+    through_zero = sxy / np.where(sxx > 0, sxx, 1.0)
+    flat = sy / sw
+    error_zero = (w * (y - through_zero[:, None] * x) ** 2).sum(axis=1)
+    error_flat = (w * (y - flat[:, None]) ** 2).sum(axis=1)
+    # Where both explain the times, as with one size alone, the synchronisation is taken as constant.
+    noise = _ROUNDING * (w * y**2).sum(axis=1)
+    is_rising = (through_zero >= 0) & (error_zero + noise < error_flat)
+    constant = np.where(is_plain, a, np.where(is_rising, 0.0, np.maximum(flat, 0.0)))
+    slope = np.where(is_plain, b, np.where(is_rising, through_zero, 0.0))
+    return constant[:, None], slope[:, None]
+
+
+def _at(lines: _Lines, row: int) -> Line:
+    return float(lines[0][row, 0]), float(lines[1][row, 0])

@@ -91,14 +91,17 @@ def _measured(
 ) -> tuple[float, Floats]:
     """Returns samples a second of one replica, and the speeds over it. Cached by content."""
     asked = np.array((1, *sizes), np.int64)
-    if evidence.model is None and len(evidence.rates) + len(evidence.samples) < 2:
+    adapts = evidence.batches is not None and evidence.noise is not None
+    n_facts = len(evidence.rates) + len(evidence.samples)
+    if evidence.model is None and n_facts < 2 and not (evidence.samples and adapts):
         # One size says nothing of others: they are the prior's, and only the scale is measured.
-        ((size, rate_there),) = evidence.rates or ((1, 1.0),)
+        size, rate_there = _only_rate(evidence)
         one = rate_there / float(prior((size,))[0])
         return one, prior(sizes)
     nodes = -(-asked // max(per_node, 1))
     model = _model(evidence, per_node)
     if evidence.batches is not None and evidence.noise is not None:
+        # A program that adapts its batch grows by that too, so one shape says something of others.
         found = best_batches(model, evidence.noise, evidence.batches, asked, nodes)
         rate = found.goodput * evidence.batches.first
     else:
@@ -111,6 +114,14 @@ def _measured(
     speed = np.minimum(rate[1:] / one, ABOVE_LINEAR_MAX * asked[1:])
     speed.flags.writeable = False
     return one, speed
+
+
+def _only_rate(evidence: SpeedEvidence) -> tuple[int, float]:
+    """Returns the one size that was measured, and samples a second there."""
+    if evidence.rates:
+        return evidence.rates[0]
+    one = evidence.samples[0]
+    return one.size, one.size * one.batch / one.step_s
 
 
 def _model(evidence: SpeedEvidence, per_node: int) -> StepModel:
