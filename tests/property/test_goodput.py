@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from swell.api.training import TrainingStatus
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.goodput import knapsack, prices
 from swell.autoscaler.goodput.evidence import read_evidence
+from swell.autoscaler.goodput.sizing import SizingProblem, choose_sizes
 from swell.autoscaler.goodput.stepmodel import SpeedSample, StepModel, fit
 from swell.autoscaler.plan import inquiry_resource
 from swell.autoscaler.policies.goodput import goodput
@@ -138,6 +140,31 @@ def test_weights_do_not_depend_on_the_order_of_jobs() -> None:
 
     assert turned[::-1] == pytest.approx(weight)
     assert turned_price == pytest.approx(price)
+
+
+def test_deadline_that_can_be_kept_goes_before_speed() -> None:
+    """Of equal jobs the one that can still be in time gets the least size for that, if it is known
+    what is left of it; those that cannot be in time, or have no deadline, share the rest."""
+    sizes = np.tile(np.array([1, 2, 4, 8]), (5, 1))
+    problem = SizingProblem(
+        sizes=sizes,
+        speed=sizes / (1 + 0.05 * (sizes - 1.0)),
+        units=np.ones(5, np.int64),
+        current=np.full(5, 2),
+        least=np.ones(5, np.int64),
+        left_s=np.full(5, 3000.0),
+        ends=np.array([True, True, True, True, False]),
+        cost_s=np.full(5, 10.0),
+        budget=10,
+        due_s=np.array([1000.0, 50.0, -10.0, math.inf, 1000.0]),
+    )
+
+    assert choose_sizes(problem).sizes.tolist()[0] == 4
+    assert choose_sizes(replace_due(problem, math.inf)).sizes.tolist()[0] == 2
+
+
+def replace_due(problem: SizingProblem, due_s: float) -> SizingProblem:
+    return dataclasses.replace(problem, due_s=np.full(len(problem.sizes), due_s))
 
 
 def test_fit_finds_a_model_again() -> None:

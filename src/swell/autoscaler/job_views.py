@@ -89,6 +89,7 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         shares_profile=bool(_stated_profile(job)),
         running_since=_seconds(status.start_running_time) if status.start_running_time else None,
         time_limit_s=job.spec.time_limit,
+        due=moment(job.spec.deadline or ""),
     )
 
 

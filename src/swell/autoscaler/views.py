@@ -113,6 +113,7 @@ class AutoscalerJob:
     shares_profile: bool = False  # it names its program itself, to share what is measured
     running_since: float | None = None
     time_limit_s: float | None = None  # from then on
+    due: float | None = None  # when it should be done, by its own spec
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

@@ -142,16 +142,20 @@ def _replay_all(
     trace: Path, profiles: Path | None, rules: _Rules, policies: list[str]
 ) -> tuple[list[ReplayLog], list[ReplayFigures]]:
     from swell.api.jobhistory import HistoryFormatError
-    from swell.replay.engine import new_runs
+    from swell.replay.engine import Programs, new_runs
     from swell.replay.figures import figures_of
     from swell.replay.histories import read_jobs
     from swell.replay.profiles import ProfileError, read_profiles
+    from swell.replay.throughputs import read_throughputs
     from swell.replay.traces import TraceError
 
     for name in policies:
         rules.check(name)
     try:
-        programs = read_profiles(profiles) if profiles is not None else {}
+        programs: Programs = {}
+        if profiles is not None:
+            is_learned = (profiles / "apps.json").exists()
+            programs = read_profiles(profiles) if is_learned else read_throughputs(profiles)
         jobs, n_left_out = read_jobs(trace)
         if n_left_out:
             sys.stderr.write(f"{trace}: {n_left_out} jobs without work or end are left out\n")

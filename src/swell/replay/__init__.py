@@ -3,6 +3,7 @@
 - `traces`: which jobs came when, from CSV files.
 - `profiles`: the measured speed and learning of programs.
 - `interpolation`: step times between measured shapes.
+- `throughputs`: programs of which only the speed by size is known.
 - `amdahl`: programs of which only work and a serial share are known.
 - `physics`: one job that runs, waits and reports.
 - `histories`: histories of jobs as traces, and the other way.

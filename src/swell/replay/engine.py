@@ -11,12 +11,14 @@ from swell.replay.physics import JobRun, ResizeCost
 from swell.replay.placing import Nodes, place
 from swell.replay.profiles import TrainedProgram
 from swell.replay.sizers import SIZERS, ReplayCluster
+from swell.replay.throughputs import ThroughputTable
 from swell.replay.traces import TraceError, TraceJob
 
 # A replay that takes longer in virtual time has a job that never ends.
 _VIRTUAL_S_MAX = 400 * 86400.0
 
 
+Programs = Mapping[str, TrainedProgram | ThroughputTable]
 Observer = Callable[[Sequence[JobRun], Sequence[JobRun], float], None]
 
 
@@ -30,13 +32,13 @@ class ReplayLog:
     decision_s: list[float] = field(default_factory=list)
 
 
-def new_runs(
-    trace: Sequence[TraceJob], programs: Mapping[str, TrainedProgram], cost: ResizeCost
-) -> list[JobRun]:
+def new_runs(trace: Sequence[TraceJob], programs: Programs, cost: ResizeCost) -> list[JobRun]:
     """Returns the jobs of a trace, none of which has begun. Raises TraceError."""
     runs = []
     for job in trace:
         program = programs.get(job.program) if job.program else AmdahlProgram(job)
+        if isinstance(program, ThroughputTable):
+            program = program.program_of(job)
         if program is None:
             raise TraceError(f"there is no profile of {job.program}: give --profiles")
         run = JobRun(

@@ -29,6 +29,7 @@ class ReplayFigures:
     resizes_per_job: float
     fairness_mean: float
     fairness_worst: float
+    deadlines_kept: float | None  # the share of those that were given
     decision_ms: float | None  # CPU time of a round; not known where programs decide by themselves
 
     def body(self) -> dict[str, object]:
@@ -62,8 +63,15 @@ def figures_of(log: ReplayLog, policy: str) -> ReplayFigures:
         resizes_per_job=float(np.mean([job.n_resizes for job in log.jobs])),
         fairness_mean=float(fairness.mean()),
         fairness_worst=float(fairness.max()),
+        deadlines_kept=_deadlines_kept(log),
         decision_ms=1e3 * float(np.median(log.decision_s)) if log.decision_s else None,
     )
+
+
+def _deadlines_kept(log: ReplayLog) -> float | None:
+    given = [job for job in log.jobs if job.deadline_s is not None]
+    kept = [job for job in given if job.ended_s is not None and job.ended_s <= job.deadline_s]  # type: ignore[operator]
+    return len(kept) / len(given) if given else None
 
 
 def _fairness(log: ReplayLog, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -92,6 +100,7 @@ COLUMNS = (
     ("RESIZES", "resizes_per_job", "{:.2f}"),
     ("FAIRNESS", "fairness_mean", "{:.2f}"),
     ("WORST", "fairness_worst", "{:.2f}"),
+    ("IN-TIME", "deadlines_kept", "{:.1%}"),
     ("ROUND-MS", "decision_ms", "{:.1f}"),
 )
 

@@ -1,9 +1,9 @@
 """One replayed job: its progress by the physics of its program, and what it reports. No clock.
 
-Progress is counted in steps at the first batch size. The job chooses the batch that its own model of
-itself calls best when its placement or epoch changes, and again while that teaches it something new,
-as an adaptive program does. What a resize costs depends on the rules: `restarts` hold the GPUs while
-nothing progresses.
+Progress is counted in steps at the first batch size. The job chooses the batch that its own model
+of itself calls best when its placement or epoch changes, and again while that teaches it something
+new, as an adaptive program does. What a resize costs depends on the rules: `restarts` hold the GPUs
+while nothing progresses.
 """
 
 from __future__ import annotations
@@ -97,6 +97,16 @@ class JobRun:
     @property
     def is_done(self) -> bool:
         return self.ended_s is not None
+
+    @property
+    def is_resizing(self) -> bool:
+        """Whether its last start or resize is not finished."""
+        return self._loading_s > 0 or self._paused_s > 0
+
+    @property
+    def kept(self) -> int:
+        """The replicas that it keeps or needs in any case: a resize is finished before the next."""
+        return self.size if self.is_resizing else self.minimum
 
     def ideal_s(self, size: int = 1) -> float:
         """Returns the time of the whole job with at most this many devices, undisturbed."""

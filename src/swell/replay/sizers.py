@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -66,6 +67,7 @@ def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[
             left_s=np.array([table.left_s for _, table in rows]),
             ends=np.array([table.is_known for _, table in rows]),
             cost_s=np.array([table.cost_s for _, table in rows]),
+            due_s=np.array([_due_s(job, now) for job in served]),
             budget=cluster.capacity,
             horizon_s=cluster.horizon_s,
         )
@@ -74,13 +76,17 @@ def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[
     return {job.name: chosen.get(job.name, 0) for job in jobs}
 
 
+def _due_s(job: JobRun, now: float) -> float:
+    return math.inf if job.deadline_s is None else job.deadline_s - now
+
+
 def _served(jobs: Sequence[JobRun], cluster: ReplayCluster) -> list[JobRun]:
     """Returns the jobs whose minimums fit: those that hold something first, then the oldest."""
     left, found = cluster.capacity, []
     for job in sorted(jobs, key=lambda job: (job.size == 0, job.submitted_s, job.name)):
-        if job.minimum <= left:
+        if job.kept <= left:
             found.append(job)
-            left -= job.minimum
+            left -= job.kept
     return found
 
 
@@ -93,7 +99,10 @@ def _row(job: JobRun, cluster: ReplayCluster, now: float) -> tuple[tuple[int, ..
         most = max(min(most, cluster.first_size), job.minimum)
     per_node = cluster.per_node
     top = max(size_limit(evidence, most), job.minimum)
-    sizes = candidate_sizes(job.minimum, top, per_node, job.size, cluster.capacity)
+    if job.is_resizing:
+        sizes: tuple[int, ...] = (job.size,)
+    else:
+        sizes = candidate_sizes(job.minimum, top, per_node, job.size, cluster.capacity)
     return sizes, speed_table(evidence, sizes, per_node, (now - job.submitted_s) * job.size)
 
 
@@ -102,10 +111,12 @@ def even(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str
     del now
     growing = _served(jobs, cluster)
     sizes = dict.fromkeys((job.name for job in jobs), 0)
-    sizes.update({job.name: job.minimum for job in growing})
+    sizes.update({job.name: job.kept for job in growing})
     left = cluster.capacity - sum(sizes.values())
     while growing and left:
-        growing = [job for job in growing if sizes[job.name] < job.size_max][:left]
+        growing = [
+            job for job in growing if sizes[job.name] < job.size_max and not job.is_resizing
+        ][:left]
         for job in growing:
             sizes[job.name] += 1
         left -= len(growing)

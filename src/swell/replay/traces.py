@@ -4,6 +4,7 @@
 | --- | --- |
 | name, time, application, num_replicas, batch_size | Pollux' workloads; programs by profile |
 | name, time, work_s, min, max, serial, deadline | ours: seconds of work of one replica, sizes, … |
+| job_id, submission_time, num_iteration, model_name, deadline, batch_size | ElasticFlow's |
 
 Of our format `min` (1), `max` (1), `serial` (0.05) and `deadline` (none) may be left out.
 """
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _POLLUX = {"name", "time", "application", "num_replicas"}
 _PLAIN = {"name", "time", "work_s"}
+_ELASTIC_FLOW = {"job_id", "submission_time", "num_iteration", "model_name", "batch_size"}
 _JOBS_MAX = 1_000_000
 
 
@@ -37,6 +39,8 @@ class TraceJob:
     maximum: int = 1
     serial: float = 0.05
     deadline_s: float | None = None
+    steps: float = 0.0  # of a program whose speeds are in a table, at this batch size
+    batch: int = 0
 
 
 def read_trace(path: Path) -> list[TraceJob]:
@@ -49,6 +53,8 @@ def read_trace(path: Path) -> list[TraceJob]:
                 read = _pollux_job
             elif columns >= _PLAIN:
                 read = _plain_job
+            elif columns >= _ELASTIC_FLOW:
+                read = _elastic_flow_job
             else:
                 raise TraceError(f"the columns {', '.join(sorted(columns))} are of no known format")
             jobs = []
@@ -64,6 +70,8 @@ def read_trace(path: Path) -> list[TraceJob]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise TraceError(f"has two jobs of the name {twice}")
+    if read is _elastic_flow_job:
+        jobs = _from_the_first(jobs)
     return sorted(jobs, key=lambda job: (job.submitted_s, job.name))
 
 
@@ -74,6 +82,8 @@ def _checked(line: int, row: Mapping[str, str], read: object) -> TraceJob:
         raise TraceError(f"line {line}: {error}") from error
     if not 0 <= job.submitted_s < 1e9 or not 0 <= job.work_s < 1e12:
         raise TraceError(f"line {line}: a time is out of bounds")
+    if not 0 <= job.steps < 1e12 or not 0 <= job.batch < 1e9 or not 1 <= job.requested < 1e6:
+        raise TraceError(f"line {line}: an amount is out of bounds")
     if not 1 <= job.minimum <= job.maximum or not 0 <= job.serial <= 1:
         raise TraceError(f"line {line}: min, max or serial is out of bounds")
     if job.deadline_s is not None and not 0 <= job.deadline_s < 1e9:
@@ -102,3 +112,28 @@ def _plain_job(row: Mapping[str, str]) -> TraceJob:
         serial=float(row.get("serial") or 0.05),
         deadline_s=float(row["deadline"]) if row.get("deadline") else None,
     )
+
+
+def _elastic_flow_job(row: Mapping[str, str]) -> TraceJob:
+    return TraceJob(
+        name=row["job_id"],
+        submitted_s=float(row["submission_time"]),
+        program=row["model_name"],
+        requested=int(row.get("num_gpu") or 1),
+        deadline_s=float(row["deadline"]) if row.get("deadline") else None,
+        steps=float(row["num_iteration"]),
+        batch=int(row["batch_size"]),
+    )
+
+
+def _from_the_first(jobs: list[TraceJob]) -> list[TraceJob]:
+    """Returns the jobs with times from the first one's coming: theirs begin weeks before it."""
+    begun = min(job.submitted_s for job in jobs)
+    return [
+        replace(
+            job,
+            submitted_s=job.submitted_s - begun,
+            deadline_s=None if job.deadline_s is None else job.deadline_s - begun,
+        )
+        for job in jobs
+    ]

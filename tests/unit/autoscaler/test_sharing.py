@@ -181,7 +181,7 @@ def test_the_longest_texts_fit_the_definition_of_a_job() -> None:
 
 
 def test_one_measured_shape_tells_the_work_left() -> None:
-    """With a single step time and no rate the work left is in seconds of one replica all the same."""
+    """With a single step time and no rate, it is in seconds of one replica all the same."""
     one = SpeedEvidence(done=0.0, total=64_000.0, samples=(SpeedSample(1, 1, 64.0, 0.5, 0.0),))
     adapting = replace(one, noise=100.0, batches=BATCHES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -268,3 +269,17 @@ def test_command_refuses_what_makes_no_sense(
 
     assert run(["replay", str(path), *arguments]) != 0
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("policy", ["goodput", "fulfillment"])
+def test_a_resize_is_finished_before_the_next(policy: str) -> None:
+    """Where a restart takes longer than a round, the job is left alone meanwhile."""
+    jobs = [TraceJob(f"job-{n}", 60.0 * n, work_s=3000.0, maximum=8) for n in range(6)]
+    runs = new_runs(jobs, {}, restarts(200.0))
+    log = replay(runs, ReplayCluster(2, 4), policy, 60.0)
+
+    for job in jobs:
+        sizes = [held[job.name] for _, held in log.rounds if held.get(job.name)]
+        changes = [at for at in range(1, len(sizes)) if sizes[at] != sizes[at - 1]]
+        assert all(later - earlier >= 4 for earlier, later in pairwise(changes))
+    assert all(job.is_done for job in runs)

@@ -19,6 +19,8 @@ from swell.autoscaler.goodput.stepmodel import Floats, Ints
 SPEED_STEP = 1.02
 # Nodes that take more replicas than any has GPUs: there devices are not joined by fast links.
 _FINE_ABOVE = 16
+# A deadline is kept with this much to spare: speeds that are predicted are not that exact.
+_DUE_MARGIN = 0.05
 # A resize has to pay off within this time. Sizes are decided anew long before it is over.
 HORIZON_S = 300.0
 
@@ -29,7 +31,8 @@ class SizingProblem:
 
     `current` is the size a job holds, 0 if it holds nothing. `least` is the size that it keeps or
     gets in any case. `left_s` is the remaining work in seconds at speed 1, `ends` whether that is
-    known and not guessed. `units` are the devices of one replica.
+    known and not guessed. `units` are the devices of one replica. `due_s` is the time until each
+    job should be done, infinite for those that do not say.
     """
 
     sizes: Ints
@@ -42,6 +45,7 @@ class SizingProblem:
     cost_s: Floats
     budget: int
     horizon_s: float = HORIZON_S
+    due_s: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +104,7 @@ def choose_sizes(problem: SizingProblem) -> Sizing:
     units = sizes * problem.units[:, None]
     weight, price = prices.weights(units, speed, problem.left_s, problem.budget)
     value = weight[:, None] * speed * _discount(problem, speed)
+    value += _in_time(problem, speed, value)
     allowed = (speed > 0) & (sizes >= problem.least[:, None])
     allowed |= (sizes == problem.least[:, None]) & (sizes > 0)
     value = np.where(allowed, value, -np.inf)
@@ -117,6 +122,22 @@ def choose_sizes(problem: SizingProblem) -> Sizing:
         price,
         found.gap,
     )
+
+
+def _in_time(problem: SizingProblem, speed: Floats, value: Floats) -> Floats | float:
+    """Returns what is added to the sizes with which a job ends before its deadline.
+
+    That is more than all other values together, so as many deadlines are kept as can be; a job
+    that cannot keep its own, or has not told what is left of it, is like one without.
+    """
+    if problem.due_s is None or not np.isfinite(problem.due_s[problem.ends]).any():
+        return 0.0
+    changes = problem.sizes != problem.current[:, None]
+    takes_s = problem.left_s[:, None] / np.where(speed > 0, speed, 1.0)
+    takes_s = takes_s * (1 + _DUE_MARGIN) + changes * problem.cost_s[:, None]
+    is_said = problem.ends & np.isfinite(problem.due_s)
+    is_kept = (speed > 0) & (takes_s <= problem.due_s[:, None]) & is_said[:, None]
+    return np.where(is_kept, 1.0 + float(value.max(axis=1).sum()), 0.0)
 
 
 def _discount(problem: SizingProblem, speed: Floats) -> Floats:

@@ -152,7 +152,7 @@ def _lines(x: Floats, y: Floats, weight: Floats) -> _Lines:
     flat = sy / sw
     error_zero = (w * (y - through_zero[:, None] * x) ** 2).sum(axis=1)
     error_flat = (w * (y - flat[:, None]) ** 2).sum(axis=1)
-    # Where both explain the times, as with one size alone, the synchronisation is taken as constant.
+    # Where both explain the times, as with one size alone, a constant is taken.
     noise = _ROUNDING * (w * y**2).sum(axis=1)
     is_rising = (through_zero >= 0) & (error_zero + noise < error_flat)
     constant = np.where(is_plain, a, np.where(is_rising, 0.0, np.maximum(flat, 0.0)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, inf
 
 import numpy as np
 
@@ -222,6 +222,7 @@ def _choose(
             left_s=np.array([one.table.left_s for one in served]),
             ends=np.array([one.table.is_known for one in served], bool),
             cost_s=np.array([one.table.cost_s for one in served]),
+            due_s=np.array([_due_s(one.job, parameters) for one in served]),
             budget=budget,
         )
     )
@@ -238,6 +239,12 @@ def _choose(
         )
         for row, one in enumerate(served)
     }
+
+
+def _due_s(job: JobState, parameters: Parameters) -> float:
+    """Returns the time until a job should be done, infinite if it does not say."""
+    due, now = job.view.due, parameters.now
+    return inf if due is None or now is None else due - now
 
 
 def _order(one: _Sized, parameters: Parameters) -> tuple[int, float, str]:
