@@ -25,6 +25,10 @@ from tests.testbed.kubectl import Kubectl
 ROOT = Path(__file__).parents[3]
 CHART = str(ROOT / "deploy" / "chart")
 NAMESPACE = "swell-system"
+OF_HELM = {
+    *("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version"),
+    "helm.sh/chart",
+}
 
 
 class Helm:
@@ -68,6 +72,17 @@ def _by_name(text: str) -> dict[tuple[str, str, str], Body]:
 
 
 def _rendered(helm: Helm, *arguments: str) -> dict[tuple[str, str, str], Body]:
+    """The chart's objects without the labels that Helm's objects have and others have not."""
+    objects = _labelled(helm, *arguments)
+    for body in objects.values():
+        labels = body["metadata"].get("labels") or {}
+        body["metadata"]["labels"] = {k: v for k, v in labels.items() if k not in OF_HELM}
+        if not body["metadata"]["labels"]:
+            del body["metadata"]["labels"]
+    return objects
+
+
+def _labelled(helm: Helm, *arguments: str) -> dict[tuple[str, str, str], Body]:
     return _by_name(helm.ok("template", "swell", CHART, "--namespace", NAMESPACE, *arguments))
 
 
@@ -100,6 +115,82 @@ def test_values_reach_the_deployments(helm: Helm) -> None:
     assert container["args"][-1] == "--max-load-desired=0.9"
     assert ("PodDisruptionBudget", NAMESPACE, "swell-operator") not in objects
     assert not [key for key in objects if "scheduler" in key[2]]
+
+
+def test_objects_have_the_labels_of_helm(helm: Helm) -> None:
+    """Those that dashboards and `helm` itself go by; selectors and pods are without them."""
+    objects = _labelled(helm, "--no-hooks", "--set", "metrics.serviceMonitor.enabled=true")
+    plain = [
+        key for key, body in objects.items() if not body["metadata"]["labels"].keys() >= OF_HELM
+    ]
+    deployment = objects["Deployment", NAMESPACE, "swell-operator"]["spec"]
+
+    assert plain == []
+    assert deployment["selector"]["matchLabels"] == {"app.kubernetes.io/name": "swell-operator"}
+    assert not OF_HELM & deployment["template"]["metadata"]["labels"].keys()
+
+
+@pytest.mark.parametrize("value", ["nameOverride", "fullnameOverride"])
+def test_names_may_be_others(helm: Helm, value: str) -> None:
+    """In names, references, labels and selectors alike: nothing points to what is not there."""
+    more = ("page.enabled=true", "operator.reports.enabled=true", f"{value}=waves")
+    sets = [
+        part for one in (*more, "metrics.serviceMonitor.enabled=true") for part in ("--set", one)
+    ]
+    text = helm.ok("template", "swell", CHART, "--namespace", "here", *sets)
+    objects = _by_name(text)
+    binding = objects["ClusterRoleBinding", "", "waves-operator"]
+    spec = objects["Deployment", "here", "waves-scheduler"]["spec"]
+    reports = objects["Deployment", "here", "waves-operator"]["spec"]["template"]["spec"]
+
+    assert {name.partition("-")[0] for _, _, name in objects} == {"waves"}
+    assert binding["roleRef"]["name"] == binding["subjects"][0]["name"] == "waves-operator"
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    assert spec["template"]["spec"]["volumes"][0]["configMap"]["name"] == "waves-scheduler"
+    assert "--reports-url=http://waves-operator.here:8444" in reports["containers"][0]["args"]
+    assert helm.run("template", "swell", CHART, "--set", f"{value}=No_Name").returncode != 0
+
+
+def test_account_may_be_one_that_is_there(helm: Helm) -> None:
+    """It is bound and used, and not made."""
+    objects = _rendered(
+        helm,
+        *("--set", "operator.serviceAccount.create=false"),
+        *("--set", "operator.serviceAccount.name=mine"),
+        *("--set", "scheduler.serviceAccount.annotations.team=a"),
+    )
+    bindings = [b for key, b in objects.items() if key[2] == "swell-operator" and b.get("subjects")]
+    pod = objects["Deployment", NAMESPACE, "swell-operator"]["spec"]["template"]["spec"]
+    test = objects["Pod", NAMESPACE, "swell-operator-test"]["spec"]
+
+    assert {key[2] for key in objects if key[0] == "ServiceAccount"} == {"swell-scheduler"}
+    assert {subject["name"] for body in bindings for subject in body["subjects"]} == {"mine"}
+    assert pod["serviceAccountName"] == test["serviceAccountName"] == "mine"
+    account = objects["ServiceAccount", NAMESPACE, "swell-scheduler"]
+    assert account["metadata"]["annotations"] == {"team": "a"}
+
+
+def test_pods_take_what_clusters_ask_of_them(helm: Helm, tmp_path: Path) -> None:
+    """Affinity, annotations, labels beside those of selectors, and other security contexts."""
+    given: Body = {
+        "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"team": "a", "app.kubernetes.io/name": "no"},
+        "podSecurityContext": {"runAsNonRoot": True},
+        "securityContext": {"privileged": False},
+    }
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps({"operator": given}))
+    template = _rendered(helm, "--values", str(file))["Deployment", NAMESPACE, "swell-operator"][
+        "spec"
+    ]["template"]
+
+    assert template["spec"]["affinity"] == given["affinity"]
+    assert template["metadata"]["annotations"] == given["podAnnotations"]
+    assert template["metadata"]["labels"]["team"] == "a"
+    assert template["metadata"]["labels"]["app.kubernetes.io/name"] == "swell-operator"
+    assert template["spec"]["securityContext"] == given["podSecurityContext"]
+    assert template["spec"]["containers"][0]["securityContext"] == given["securityContext"]
 
 
 def test_monitor_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) -> None:
