@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check
 EXAMPLES := $(VENV)/.examples
+DOCS := $(VENV)/docs/.ready
 PADDLE := $(VENV)/paddle/.ready
 TORCH := $(VENV)/torch/.ready
 SEEDS ?= 2000
@@ -13,7 +14,7 @@ SOAK_S ?= 60
 PYTHONS ?= 3.12 3.13
 export PYTHONWARNINGS := error
 
-.PHONY: help demo test pythons check sim bench e2e testbed cluster cluster-down image lock audit format clean
+.PHONY: help demo test pythons check docs sim bench e2e testbed cluster cluster-down image lock audit format clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -29,6 +30,12 @@ $(READY): pyproject.toml requirements/core.txt requirements/dev.txt
 $(EXAMPLES): $(READY) requirements/examples.txt
 	@echo "Installing what the examples train with (once, about 150 MB) ..." >&2
 	@$(PIP) --require-hashes --requirement requirements/examples.txt
+	@touch $@
+
+$(DOCS): $(READY) requirements/docs.txt
+	@echo "Installing what the site is made with, by itself (once, about 50 MB) ..." >&2
+	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)/docs
+	@$(PIP:$(BIN)/%=$(VENV)/docs/bin/%) --require-hashes --requirement requirements/docs.txt
 	@touch $@
 
 $(PADDLE): $(READY) requirements/paddle.txt
@@ -66,6 +73,10 @@ check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
+docs: $(DOCS) ## a site from docs/, in dist/site
+	@env -u PYTHONWARNINGS $(VENV)/docs/bin/python -m tools.site dist/site
+	@echo "dist/site/index.html"
+
 sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_S=n, SEED=n replays
 	@$(BIN)/python -m tests.shown --seeds $(SEEDS) --kills $(KILLS) --soak-s $(SOAK_S) \
 		$(if $(SEED),--seed $(SEED))
@@ -73,7 +84,7 @@ sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
-e2e: $(EXAMPLES) $(PADDLE) $(TORCH) ## the long tests: whole clusters, real processes, lives of jobs (apt: chromium chromium-driver prometheus)
+e2e: $(EXAMPLES) $(DOCS) $(PADDLE) $(TORCH) ## the long tests: whole clusters, real processes, lives of jobs (apt: chromium chromium-driver prometheus)
 	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract tests/attack \
 		--numprocesses 2 --no-loadscope-reorder
 
