@@ -86,6 +86,7 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}Lifecycle": frozenset({"stopSignal"}),
     f"{CORE}Pod": frozenset({"metadata", "status"}),
     f"{CORE}PersistentVolumeClaimSpec": frozenset({"accessModes"}),
+    f"{CORE}PersistentVolumeSpec": frozenset({"accessModes"}),
     f"{CORE}PodReadinessGate": frozenset({"conditionType"}),
     f"{CORE}PodSchedulingGate": frozenset({"name"}),
     f"{CORE}PodTemplateSpec": frozenset({"metadata"}),
@@ -100,6 +101,9 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{EXTENSIONS}CustomResourceDefinitionVersion": frozenset({"name"}),
     f"{EXTENSIONS}ValidationRule": frozenset({"reason"}),
     "io.k8s.api.scheduling.v1.PriorityClass": frozenset({"preemptionPolicy"}) | UNCHECKED_AT_ROOT,
+    "io.k8s.api.storage.v1.StorageClass": frozenset({"reclaimPolicy"}) | UNCHECKED_AT_ROOT,
+    f"{CORE}TopologySelectorLabelRequirement": frozenset({"key"}),
+    f"{CORE}Sysctl": frozenset({"value"}),
     f"{RBAC}RoleRef": frozenset({"kind", "name"}),
     f"{RBAC}Subject": frozenset({"kind", "name"}),
 }

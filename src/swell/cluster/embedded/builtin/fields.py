@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from swell.api import quantity
 from swell.api.meta import Body
 from swell.cluster.embedded.objectmeta import (
     label_errors,
@@ -24,6 +25,7 @@ CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 CONFIG_KEY_LENGTH_MAX = 253  # the length of a DNS subdomain
 INT32_MAX = 2**31 - 1
 HEADER_NAME = re.compile("[-A-Za-z0-9]+")
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
 def name_errors(value: str, field: str, rule: str = "subdomain") -> Iterator[FieldError]:
@@ -47,6 +49,42 @@ def non_negative(body: Body, name: str, path: str) -> Iterator[FieldError]:
 def immutable(new: object, old: object, field: str) -> Iterator[FieldError]:
     if new != old:
         yield field_errors.invalid(field, new, "field is immutable")
+
+
+def access_mode_errors(modes: Sequence[str] | None, field: str) -> Iterator[FieldError]:
+    """The modes of a volume or claim: at least one, and one that allows a single pod alone."""
+    if not modes:
+        yield field_errors.required(field, "at least 1 access mode is required")
+        return
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            yield field_errors.not_supported(field, mode, ACCESS_MODES)
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        detail = "may not use ReadWriteOncePod with other access modes"
+        yield field_errors.forbidden(field, detail)
+
+
+def size_errors(sizes: Mapping[str, str], field: str) -> Iterator[FieldError]:
+    """The size of a volume, which is more than nothing."""
+    for name, value in sizes.items():
+        if quantity.parse(value).nano <= 0:
+            yield field_errors.invalid(f"{field}[{name}]", value, "must be greater than zero")
+
+
+def negative_errors(sizes: Mapping[str, str], field: str) -> Iterator[FieldError]:
+    for name, value in sizes.items():
+        if quantity.parse(value).nano < 0:
+            detail = "must be greater than or equal to 0"
+            yield field_errors.invalid(f"{field}[{name}]", value, detail)
+
+
+def requested_size_errors(spec: Body, field: str) -> Iterator[FieldError]:
+    """The size that a claim asks for."""
+    size = spec.get("resources", {}).get("requests", {}).get("storage")
+    if size is None:
+        yield field_errors.required(f"{field}.resources[storage]")
+    else:
+        yield from size_errors({"storage": size}, f"{field}.resources")
 
 
 def id_errors(value: int, field: str) -> Iterator[FieldError]:

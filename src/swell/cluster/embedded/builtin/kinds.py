@@ -162,7 +162,7 @@ _TRAITS: dict[str, dict[str, Any]] = {
     WORKLOADS: {"has_generation": False},
     "persistentvolumeclaims": {"has_generation": False, "returns_deleted": True},
     "persistentvolumes": {"has_generation": False, "returns_deleted": True},
-    CLASS_KIND: {"has_generation": False},
+    CLASS_KIND: {"has_generation": False, "returns_deleted": True},
     "jobs.batch": {
         "default_propagation": "Orphan",
         "selectable_fields": _fields(status__successful="0"),

@@ -7,11 +7,14 @@ removes it. A claim without a class gets the default one, if there is one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from swell.api import quantity
 from swell.api.meta import Body
+from swell.api.times import format_time
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.scheduling import node_selector_errors
+from swell.cluster.embedded.builtin.volumes import SOURCE_CHECKS
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -20,9 +23,20 @@ CLASSES = "storageclasses.storage.k8s.io"
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+CLASS_POLICIES = ("Delete", "Retain")  # of volumes that are made for claims
+# What a claim's volume may be filled from, by group and kind.
+_SOURCES = frozenset({("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")})
+# kube-apiserver checks sources in this order: the first one counts, others are refused.
+_SOURCE_ORDER = {
+    name: at
+    for at, name in enumerate(
+        ("hostPath", "glusterfs", "nfs", "rbd", "iscsi", "fc", "local", "csi")
+    )
+}
+_PARAMETERS_MAX = 512
+_PARAMETER_BYTES_MAX = 256 << 10
 # The fields of a volume that are not its source, which may never change.
 _NO_SOURCE = frozenset(
     {
@@ -54,10 +68,25 @@ def prepare_claim(new: Body, old: Body | None, context: WriteContext) -> None:
     new["status"] = {"phase": "Pending"}
     _protect(new, CLAIM_PROTECTION)
     spec = new.setdefault("spec", {})
+    _settle_sources(spec)
     if spec.get("storageClassName") is None:
         default = default_class(context)
         if default is not None:
             spec["storageClassName"] = default["metadata"]["name"]
+
+
+def _settle_sources(spec: Body) -> None:
+    """Drop a source of a kind that cannot be one, and name the source by both its fields."""
+    source = spec.get("dataSource")
+    if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _SOURCES:
+        del spec["dataSource"]
+    source, general = spec.get("dataSource"), spec.get("dataSourceRef")
+    for given in filter(None, (source, general)):
+        given.setdefault("apiGroup", None)  # as a real server shows it
+    if source is not None and general is None:
+        spec["dataSourceRef"] = dict(source)
+    elif source is None and general is not None and not general.get("namespace"):
+        spec["dataSource"] = {k: v for k, v in general.items() if k != "namespace"}
 
 
 def default_class(context: WriteContext) -> Body | None:
@@ -74,16 +103,24 @@ def default_class(context: WriteContext) -> Body | None:
 
 def claim_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     spec = new.get("spec", {})
-    yield from _mode_errors(spec)
-    requests = spec.get("resources", {}).get("requests", {})
-    if "storage" not in requests:
-        yield field_errors.required("spec.resources[storage]")
+    yield from fields.access_mode_errors(spec.get("accessModes"), "spec.accessModes")
+    yield from fields.requested_size_errors(spec, "spec")
     yield from fields.selector_errors(spec.get("selector"), "spec.selector")
-    if old is None:
-        return
-    before = old.get("spec", {})
+    for name in ("storageClassName", "volumeAttributesClassName"):
+        if spec.get(name):
+            yield from fields.name_errors(spec[name], f"spec.{name}")
+    for name in ("dataSource", "dataSourceRef"):
+        if name in spec and not spec[name].get("name"):
+            yield field_errors.required(f"spec.{name}.name")
+    if old is not None:
+        yield from _claim_change_errors(spec, old)
+
+
+def _claim_change_errors(spec: Body, old: Body) -> Iterator[FieldError]:
+    before, status = old.get("spec", {}), old.get("status", {})
     changed = {key for key in {*spec, *before} if spec.get(key) != before.get(key)}
-    allowed = {"resources", "volumeAttributesClassName"} if before.get("volumeName") else set()
+    is_bound = status.get("phase") == "Bound"
+    allowed = {"resources", "volumeAttributesClassName"} if is_bound else set()
     allowed |= {name for name in ("volumeName", "storageClassName") if not before.get(name)}
     if changed - allowed:
         detail = (
@@ -91,6 +128,19 @@ def claim_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterato
             "volumeAttributesClassName for bound claims"
         )
         yield field_errors.forbidden("spec", detail)
+    yield from fields.immutable(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
+    held = status.get("capacity", {}).get("storage")
+    asked = spec.get("resources", {}).get("requests", {}).get("storage")
+    if held and asked and quantity.parse(asked).nano < quantity.parse(held).nano:
+        field = "spec.resources.requests.storage"
+        yield field_errors.forbidden(field, "field can not be less than status.capacity")
+
+
+def claim_status_errors(
+    new: Body, _old: Body | None, _context: WriteContext
+) -> Iterator[FieldError]:
+    capacity = new.get("status", {}).get("capacity", {})
+    yield from fields.negative_errors(capacity, "status.capacity")
 
 
 # --- volumes
@@ -103,49 +153,115 @@ def default_volume(volume: Body) -> None:
     volume.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def prepare_volume(new: Body, old: Body | None, _context: WriteContext) -> None:
+def prepare_volume(new: Body, old: Body | None, context: WriteContext) -> None:
     if old is None:
-        new["status"] = {"phase": "Pending"}
+        since = format_time(context.now)
+        new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": since}
         _protect(new, VOLUME_PROTECTION)
+
+
+def prepare_volume_status(new: Body, old: Body | None, context: WriteContext) -> None:
+    """Note when the phase changed, unless the writer says so itself."""
+    status, before = new.get("status", {}), (old or {}).get("status", {})
+    field = "lastPhaseTransitionTime"
+    if status.get("phase") == before.get("phase"):
+        if field not in status and field in before:
+            status[field] = before[field]
+    elif status.get(field) == before.get(field):
+        status[field] = format_time(context.now)
 
 
 def volume_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     spec = new.get("spec", {})
-    yield from _mode_errors(spec)
+    yield from fields.access_mode_errors(spec.get("accessModes"), "spec.accessModes")
     capacity = spec.get("capacity", {})
     if not capacity:
         yield field_errors.required("spec.capacity")
-    elif set(capacity) != {"storage"}:
-        yield field_errors.not_supported("spec.capacity", sorted(capacity)[0], ["storage"])
+    if set(capacity) != {"storage"}:
+        yield field_errors.not_supported("spec.capacity", sorted(capacity), ["storage"])
+    yield from fields.size_errors(capacity, "spec.capacity")
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in RECLAIM_POLICIES:
         field = "spec.persistentVolumeReclaimPolicy"
         yield field_errors.not_supported(field, policy, RECLAIM_POLICIES)
+    for name in ("storageClassName", "volumeAttributesClassName"):
+        if spec.get(name):
+            yield from fields.name_errors(spec[name], f"spec.{name}")
+    if spec.get("volumeAttributesClassName") and "csi" not in spec:
+        yield field_errors.required("spec.csi", "has to be specified with a class of attributes")
+    if "nodeAffinity" in spec:
+        yield from _affinity_errors(spec["nodeAffinity"], "spec.nodeAffinity")
+    yield from _source_errors(spec)
+    if old is not None:
+        yield from _volume_change_errors(spec, old.get("spec", {}))
+
+
+def volume_warnings(new: Body, _old: Body | None) -> Iterator[str]:
+    if new.get("spec", {}).get("persistentVolumeReclaimPolicy") == "Recycle":
+        yield (
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
+            "Instead, the recommended approach is to use dynamic provisioning."
+        )
+
+
+def _affinity_errors(affinity: Body, path: str) -> Iterator[FieldError]:
+    if "required" not in affinity:
+        detail = "must specify required node constraints"
+        yield field_errors.required(f"{path}.required", detail)
+    else:
+        yield from node_selector_errors(affinity["required"], f"{path}.required")
+
+
+def _source_errors(spec: Body) -> Iterator[FieldError]:
+    """The source of a volume: one, in the order in which kube-apiserver looks at them."""
     source = _source(spec)
     if not source:
         yield field_errors.required("spec", "must specify a volume type")
-    if "local" in source and not spec.get("nodeAffinity"):
-        detail = "Local volume requires node affinity"
-        yield field_errors.required("spec.nodeAffinity", detail)
-    if old is not None and source != _source(old.get("spec", {})):
+        return
+    first, *others = sorted(
+        source, key=lambda name: (_SOURCE_ORDER.get(name, len(_SOURCE_ORDER)), name)
+    )
+    for name in others:
+        yield field_errors.forbidden(f"spec.{name}", "may not specify more than 1 volume type")
+    if first == "local":
+        yield from _local_errors(source["local"], "spec.local")
+        if "nodeAffinity" not in spec:
+            detail = "Local volume requires node affinity"
+            yield field_errors.required("spec.nodeAffinity", detail)
+    elif first == "csi":
+        yield from _csi_errors(source["csi"], "spec.csi")
+    elif first in SOURCE_CHECKS:
+        yield from SOURCE_CHECKS[first](source[first], f"spec.{first}")
+    path = source.get("hostPath", {}).get("path")
+    if path == "/" and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        yield field_errors.forbidden("spec.persistentVolumeReclaimPolicy", detail)
+
+
+def _local_errors(local: Body, path: str) -> Iterator[FieldError]:
+    if not local.get("path"):
+        yield field_errors.required(f"{path}.path")
+    else:
+        yield from fields.no_backstep_errors(local["path"], f"{path}.path")
+
+
+def _csi_errors(csi: Body, path: str) -> Iterator[FieldError]:
+    if csi.get("driver"):
+        yield from fields.name_errors(csi["driver"].lower(), f"{path}.driver")
+
+
+def _volume_change_errors(spec: Body, before: Body) -> Iterator[FieldError]:
+    if _source(spec) != _source(before):
         detail = "spec.persistentvolumesource is immutable after creation"
         yield field_errors.forbidden("spec.persistentvolumesource", detail)
+    yield from fields.immutable(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
+    if before.get("nodeAffinity"):
+        affinity = spec.get("nodeAffinity")
+        yield from fields.immutable(affinity, before["nodeAffinity"], "nodeAffinity")
 
 
 def _source(spec: Body) -> Body:
     return {key: value for key, value in spec.items() if key not in _NO_SOURCE}
-
-
-def _mode_errors(spec: Body) -> Iterator[FieldError]:
-    modes: Any = spec.get("accessModes") or []
-    if not modes:
-        yield field_errors.required("spec.accessModes", "at least 1 access mode is required")
-    for mode in modes:
-        if mode not in ACCESS_MODES:
-            yield field_errors.not_supported("spec.accessModes", mode, ACCESS_MODES)
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        detail = "may not use ReadWriteOncePod with other access modes"
-        yield field_errors.forbidden("spec.accessModes", detail)
 
 
 def _protect(new: Body, finalizer: str) -> None:
@@ -163,22 +279,70 @@ def default_storage_class(storage_class: Body) -> None:
 
 
 def class_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    if not new.get("provisioner"):
+    provisioner = new.get("provisioner")
+    if not provisioner:
         yield field_errors.required("provisioner")
+    else:
+        yield from fields.qualified_name_errors(provisioner.lower(), "provisioner")
     mode, policy = new.get("volumeBindingMode"), new.get("reclaimPolicy")
     if mode not in BINDING_MODES:
         yield field_errors.not_supported("volumeBindingMode", mode, BINDING_MODES)
-    if policy not in RECLAIM_POLICIES:
-        yield field_errors.not_supported("reclaimPolicy", policy, RECLAIM_POLICIES)
-    if old is None:
+    if policy and policy not in CLASS_POLICIES:
+        yield field_errors.not_supported("reclaimPolicy", policy, CLASS_POLICIES)
+    yield from _parameter_errors(new.get("parameters") or {})
+    yield from _topology_errors(new.get("allowedTopologies") or [])
+    if old is not None:
+        for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+            yield from fields.immutable(new.get(name), old.get(name), name)
+
+
+def _parameter_errors(parameters: Body) -> Iterator[FieldError]:
+    if len(parameters) > _PARAMETERS_MAX:
+        yield field_errors.too_long("parameters", _PARAMETERS_MAX)
         return
-    for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-        if new.get(name) != old.get(name):
-            yield field_errors.forbidden(name, f"updates to {name} are forbidden.")
+    if "" in parameters:
+        yield field_errors.invalid("parameters", "", "field can not be empty.")
+    size = sum(len(key) + len(value) for key, value in parameters.items())
+    if size > _PARAMETER_BYTES_MAX:
+        yield field_errors.too_long("parameters", _PARAMETER_BYTES_MAX)
 
 
-CLAIMS = Behaviour(default=default_claim, prepare=prepare_claim, errors=claim_errors)
-VOLUMES = Behaviour(default=default_volume, prepare=prepare_volume, errors=volume_errors)
+def _topology_errors(terms: list[Body]) -> Iterator[FieldError]:
+    """Terms by labels; none may be empty, or say the same as another."""
+    seen: list[dict[str, set[str]]] = [{}]
+    for index, term in enumerate(terms):
+        path = f"allowedTopologies[{index}].matchLabelExpressions"
+        found: dict[str, set[str]] = {}
+        for at, requirement in enumerate(term.get("matchLabelExpressions", ())):
+            where, key = f"{path}[{at}]", requirement.get("key", "")
+            yield from fields.qualified_name_errors(key, f"{where}.key")
+            if key in found:
+                yield field_errors.duplicate(f"{where}.key", key)
+            values = requirement.get("values", ())
+            if not values:
+                yield field_errors.required(f"{where}.values")
+            for number, value in enumerate(values):
+                if value in values[:number]:
+                    yield field_errors.duplicate(f"{where}.values[{number}]", value)
+            found[key] = set(values)
+        if found in seen:
+            yield field_errors.duplicate(path, "")
+        seen.append(found)
+
+
+CLAIMS = Behaviour(
+    default=default_claim,
+    prepare=prepare_claim,
+    errors=claim_errors,
+    status_errors=claim_status_errors,
+)
+VOLUMES = Behaviour(
+    default=default_volume,
+    prepare=prepare_volume,
+    errors=volume_errors,
+    prepare_status=prepare_volume_status,
+    warnings=volume_warnings,
+)
 STORAGE_CLASSES = Behaviour(
     default=default_storage_class, errors=class_errors, grows=lambda _new, _old: False
 )

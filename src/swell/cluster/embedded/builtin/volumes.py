@@ -23,8 +23,6 @@ SOURCES = (
     "configMap", "projected", "csi", "ephemeral", "image",
 )  # fmt: skip
 TOKEN_S_MIN, TOKEN_S_MAX = 600, 1 << 32
-SINGLE_MODE = "ReadWriteOncePod"
-ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", SINGLE_MODE)
 HOST_PATH_TYPES = (
     "", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice",
     "BlockDevice",
@@ -68,7 +66,7 @@ def _source_errors(volume: Body, path: str) -> Iterator[FieldError]:
     for name in sources[1:]:
         yield field_errors.forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
     for name in sources[:1]:
-        check = CHECKS.get(name)
+        check = SOURCE_CHECKS.get(name)
         if check is not None:
             yield from check(volume[name], f"{path}.{name}")
 
@@ -191,18 +189,9 @@ def _ephemeral(source: Body, path: str) -> Iterator[FieldError]:
         yield field_errors.required(f"{path}.volumeClaimTemplate")
         return
     where = f"{path}.volumeClaimTemplate.spec"
-    modes = template.get("spec", {}).get("accessModes", [])
-    if not modes:
-        yield field_errors.required(f"{where}.accessModes", "at least 1 access mode is required")
-    for mode in modes:
-        if mode not in ACCESS_MODES:
-            yield field_errors.not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
-    if SINGLE_MODE in modes and len(modes) > 1:
-        detail = f"may not use {SINGLE_MODE} with other access modes"
-        yield field_errors.forbidden(f"{where}.accessModes", detail)
-    storage = template.get("spec", {}).get("resources", {}).get("requests", {}).get("storage")
-    if storage is None:
-        yield field_errors.required(f"{where}.resources[storage]")
+    spec = template.get("spec", {})
+    yield from fields.access_mode_errors(spec.get("accessModes"), f"{where}.accessModes")
+    yield from fields.requested_size_errors(spec, where)
 
 
 def _azure_disk(source: Body, path: str) -> Iterator[FieldError]:
@@ -220,7 +209,7 @@ def _empty_dir(source: Body, path: str) -> Iterator[FieldError]:
         )
 
 
-CHECKS = {
+SOURCE_CHECKS = {
     "azureDisk": _azure_disk,
     "configMap": _config_map,
     "downwardAPI": _downward,

@@ -37,9 +37,9 @@ class ScaleVerbs:
     def patch(self, kind: ServedKind, key: Key, patch: Patch, request: RequestContext) -> Stored:
         held = self._core.as_served(kind, self._core.require(kind, key))
         scale = apply_patch(kind, _scale_of(kind, held, missing=_MISSING).copy(), patch)
+        _check_scale(scale, key, "patch", request)
         if (scale.get("spec") or {}).get("replicas") == _MISSING:
             raise _empty(kind)
-        _check_scale(scale, key, "patch", request)
         if _uid(scale) not in {"", self._core.require(kind, key).uid}:
             raise refusals.subresource_conflict(kind, "scale", key.name, "the UID differs")
         return self._set(kind, key, scale, request)
