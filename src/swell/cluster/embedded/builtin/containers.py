@@ -49,11 +49,23 @@ RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
 def claim_errors(container: Body, claims: list[Body], path: str) -> Iterator[FieldError]:
-    """A container may use only the claims of its pod."""
+    """A container may use only the claims of its pod, each whole or some of its requests."""
     names = [claim.get("name") for claim in claims]
+    used: set[str] = set()
     for index, claim in enumerate(container.get("resources", {}).get("claims", ())):
-        if claim.get("name") not in names:
-            yield field_errors.not_found(f"{path}.resources.claims[{index}]", claim.get("name"))
+        name, request = claim.get("name", ""), claim.get("request", "")
+        where = f"{path}.resources.claims[{index}]"
+        if not name:
+            yield field_errors.required(where)
+            continue
+        if request:
+            yield from fields.name_errors(request, f"{where}.request", "label")
+        part = f"{name}/{request}" if request else name
+        if name in used or part in used:
+            yield field_errors.duplicate(where, part)
+        used.add(part)
+        if name not in names:
+            yield field_errors.not_found(where, name)
 
 
 def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:

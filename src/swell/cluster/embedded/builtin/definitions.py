@@ -103,6 +103,7 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     "io.k8s.api.scheduling.v1.PriorityClass": frozenset({"preemptionPolicy"}) | UNCHECKED_AT_ROOT,
     "io.k8s.api.storage.v1.StorageClass": frozenset({"reclaimPolicy"}) | UNCHECKED_AT_ROOT,
     f"{CORE}TopologySelectorLabelRequirement": frozenset({"key"}),
+    f"{CORE}ResourceClaim": frozenset({"name"}),
     f"{CORE}Sysctl": frozenset({"value"}),
     f"{RBAC}RoleRef": frozenset({"kind", "name"}),
     f"{RBAC}Subject": frozenset({"kind", "name"}),

@@ -105,13 +105,22 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
 
 def _claim_errors(claims: list[Body], path: str) -> Iterator[FieldError]:
     """A claim names either a claim that exists or the template to make one from."""
+    names: set[str] = set()
     for index, claim in enumerate(claims):
+        where, name = f"{path}[{index}]", claim.get("name")
+        if name in names:
+            yield field_errors.duplicate(f"{where}.name", name)
+        elif name:
+            yield from fields.name_errors(name, f"{where}.name", "label")
+            names.add(name)
         sources = [
-            name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim
+            key for key in ("resourceClaimName", "resourceClaimTemplateName") if key in claim
         ]
+        for key in sources:
+            yield from fields.name_errors(claim[key], f"{where}.{key}")
         if len(sources) != 1:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            yield field_errors.invalid(f"{path}[{index}]", claim, detail)
+            yield field_errors.invalid(where, claim, detail)
 
 
 def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator[FieldError]:

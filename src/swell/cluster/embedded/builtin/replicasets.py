@@ -28,7 +28,15 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
     for name in ("replicas", "minReadySeconds"):
         yield from fields.non_negative(spec, name, "spec")
     yield from _selector_errors(spec)
-    template = spec.get("template", {})
+    # As kube-apiserver does: pods by a selector that cannot be read are not looked at further.
+    if not any(fields.selector_errors(spec.get("selector"), "spec.selector")):
+        yield from _template_errors(spec.get("template", {}))
+    if old is not None:
+        before = old["spec"].get("selector")
+        yield from fields.immutable(spec.get("selector"), before, "spec.selector")
+
+
+def _template_errors(template: Body) -> Iterator[FieldError]:
     yield from template_errors(template, "spec.template")
     policy = template.get("spec", {}).get("restartPolicy", "Always")
     if policy != "Always":
@@ -36,9 +44,6 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
     if "activeDeadlineSeconds" in template.get("spec", {}):
         detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
         yield field_errors.forbidden("spec.template.spec.activeDeadlineSeconds", detail)
-    if old is not None:
-        before = old["spec"].get("selector")
-        yield from fields.immutable(spec.get("selector"), before, "spec.selector")
 
 
 def _selector_errors(spec: Body) -> Iterator[FieldError]:

@@ -128,6 +128,11 @@ class Representation:
             return
         if self.form is Form.PARTIAL:
             raise not_acceptable()
+        if self.form is Form.PARTIAL_LIST and not page.items:
+            kind, version = "PartialObjectMetadataList", self.meta_version
+            empty = {"kind": kind, "apiVersion": version, "metadata": meta, "items": None}
+            yield codec.encode(empty)  # what Go makes of a list that was never filled
+            return
         if self.form is Form.PARTIAL_LIST:
             encoded = (codec.encode(self._partial(_body_of(stored))) for stored in page.items)
             yield from _list_pieces("PartialObjectMetadataList", self.meta_version, meta, encoded)
