@@ -5,10 +5,9 @@ from __future__ import annotations
 from swell.sim.campaign.command import CampaignEntry
 from tests.sim.autoscaler.flaws import PLANTED, PLANTED_AMONG_TRAINERS, PLANTED_BY_GOODPUT
 from tests.sim.autoscaler.rules import AUTOSCALER
-from tests.sim.autoscaler.subject import GOODPUT_SETTINGS, autoscaler_subject
+from tests.sim.autoscaler.subject import autoscaler_subject, goodput_subject
 from tests.sim.autoscaler.trainers import trainers_subject
 
-GOODPUT = "autoscaler goodput"
 ENTRIES = (
     CampaignEntry(
         autoscaler_subject(),
@@ -17,11 +16,8 @@ ENTRIES = (
         whose_writes=AUTOSCALER,
     ),
     CampaignEntry(
-        autoscaler_subject(name=GOODPUT, settings=GOODPUT_SETTINGS),
-        {
-            name: autoscaler_subject(flaw, name=GOODPUT, settings=GOODPUT_SETTINGS)
-            for name, flaw in PLANTED_BY_GOODPUT.items()
-        },
+        goodput_subject(),
+        {name: goodput_subject(flaw) for name, flaw in PLANTED_BY_GOODPUT.items()},
         share=0.25,
         whose_writes=AUTOSCALER,
     ),

@@ -12,8 +12,9 @@ from msgspec import structs
 
 from swell.api.meta import Key
 from swell.api.scheduling import Queue
-from swell.autoscaler.cluster_resource import IntArray
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot, IntArray
 from swell.autoscaler.controller import Autoscaler
+from swell.autoscaler.goodput.evidence import SpeedEvidence
 from swell.autoscaler.job_state import ReplicaCount, tally
 from swell.autoscaler.needs import NO_POD_LIMIT
 from swell.autoscaler.policies.dry_run import scale_all_jobs_dry_run
@@ -29,7 +30,7 @@ from swell.autoscaler.policies.pools import Pools
 from swell.autoscaler.policies.room import Room
 from swell.autoscaler.policies.waiting import WaitingPlan
 from swell.autoscaler.status import SizeChange, decide_write
-from swell.autoscaler.views import JobId
+from swell.autoscaler.views import AutoscalerJob, JobId
 from swell.runtime.controller import Reconciler
 from swell.runtime.plan import Plan
 
@@ -182,11 +183,72 @@ def oscillates(autoscaler: Autoscaler) -> None:
     autoscaler._propose = propose_back  # type: ignore[method-assign]
 
 
+def believes_the_absurd(autoscaler: Autoscaler) -> None:
+    """Takes every number of a report for what it says."""
+
+    def speed_of(view: AutoscalerJob) -> SpeedEvidence | None:
+        job = autoscaler._informers.jobs.get(view.id.key)
+        told = job.status.training if job is not None else None
+        if told is None or told.total_samples is None:
+            return view.speed
+        rates = sorted((int(size), float(rate)) for size, rate in told.rates.items())
+        return SpeedEvidence(tuple(rates), float(told.samples), float(told.total_samples))
+
+    _with_speeds(autoscaler, speed_of)
+
+
+def believes_the_dead(autoscaler: Autoscaler) -> None:
+    """Takes the report of an earlier job for that of one with the same name and another UID."""
+    last: dict[JobId, SpeedEvidence] = {}
+
+    def speed_of(view: AutoscalerJob) -> SpeedEvidence | None:
+        if view.speed is not None:
+            last[view.id] = view.speed
+        return view.speed or last.get(view.id)
+
+    _with_speeds(autoscaler, speed_of)
+
+
+def _with_speeds(
+    autoscaler: Autoscaler, speed_of: Callable[[AutoscalerJob], SpeedEvidence | None]
+) -> None:
+    ledger = autoscaler._ledger
+    take = ledger.snapshot
+
+    def snapshot() -> AutoscalerSnapshot:
+        seen = take()
+        jobs = (replace(j, view=replace(j.view, speed=speed_of(j.view))) for j in seen.jobs)
+        return replace(seen, jobs=tuple(jobs))
+
+    ledger.snapshot = snapshot  # type: ignore[method-assign]
+
+
+def starves_long_jobs(autoscaler: Autoscaler) -> None:
+    """Has jobs that need much wait until others have ended: nobody shrinks for them."""
+    propose = autoscaler._propose
+
+    def propose_others(targets: RoleTargets, now: float) -> None:
+        propose(
+            {
+                id_: replace(one, target=one.current)
+                if one.delta < 0 and one.reason is SizeReason.PENDING_JOB
+                else one
+                for id_, one in targets.items()
+            },
+            now,
+        )
+
+    autoscaler._propose = propose_others  # type: ignore[method-assign]
+
+
 PLANTED_BY_GOODPUT: Mapping[str, Flaw] = MappingProxyType(
     {
         "autoscaler raises at once": raises_at_once,
         "goodput raises above the allowance of queues": ignores_ancestors,
         "goodput oscillates between two sizes": oscillates,
+        "goodput starves a long job": starves_long_jobs,
+        "goodput believes the report of another UID": believes_the_dead,
+        "goodput believes absurd reports": believes_the_absurd,
     }
 )
 PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(

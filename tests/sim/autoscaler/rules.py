@@ -25,6 +25,7 @@ AUTOSCALER, OPERATOR = "autoscaler", "operator"
 HOPELESS = "hopeless"  # what users call a job that can never start
 # From then on what the autoscaler sees is what there is.
 OBSERVATION_S = 60.0
+UNMET = "unmet"  # on a job that did not get in time what it must get, and why
 
 
 def safety(world: SimulatedWorld, settings: AutoscalerSettings) -> list[SafetyCheck]:
@@ -36,6 +37,7 @@ def safety(world: SimulatedWorld, settings: AutoscalerSettings) -> list[SafetyCh
         HighestGo(world),
         NoRestart(world),
         NotInVain(world),
+        Unmet(world),
     ]
 
 
@@ -243,6 +245,20 @@ class NotInVain:
         for record in after.status.scale_records if after is not None else ():
             if record.for_.endswith(f"/{HOPELESS}"):
                 yield f"{commit.key} shrank for {record.for_}"
+
+
+@dataclass
+class Unmet:
+    """No job waits in vain for a size that its user knows it must get."""
+
+    world: SimulatedWorld
+    name: str = "as expected"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        told = after.metadata.annotations.get(UNMET) if after is not None else None
+        if told and (before is None or UNMET not in before.metadata.annotations):
+            yield f"{commit.key} {told}"
 
 
 def liveness(world: SimulatedWorld) -> list[LivenessCheck]:

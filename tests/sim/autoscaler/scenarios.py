@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from swell.api.aitrainingjob import AITrainingJob
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.meta import Body
+from swell.api.meta import Body, Key
+from swell.runtime.cluster import merge_patch
+from swell.sim.observation import NAMESPACE
 from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.flaws import DEPARTMENT
 from tests.sim.autoscaler.nodes import WORK, start_nodes
+from tests.sim.autoscaler.rules import UNMET
 from tests.sim.operator.jobs import a_job
 from tests.sim.operator.observation import is_over
 from tests.sim.scheduler.gangs import have_queue
@@ -180,6 +183,49 @@ async def crowd(world: SimulatedWorld) -> None:
         await user.wait(at, up_to_s=20)
 
 
+FLAT = {"1": "100", "2": "101", "4": "102", "8": "101"}
+ABSURD = {"1": "nan", "2": "-50", "4": "inf"}
+
+
+async def report(user: SimulatedUser[AITrainingJob], name: str, rates: dict[str, str]) -> None:
+    """Let the operator have had a report of a job's program."""
+    told = {"reportedAt": "2026-01-01T00:00:00Z", "rates": rates, "totalSamples": 10**9}
+    body = merge_patch({"status": {"training": told}})
+    await user.cluster.patch(AI_TRAINING_JOBS.status, Key(NAMESPACE, name), body)
+
+
+async def expect(user: SimulatedUser[AITrainingJob], name: str, *, size: int) -> None:
+    """Wait until a job runs with a size, and mark it if that takes too long."""
+
+    def has_it(job: AITrainingJob) -> bool:
+        return job.status.phase is AITrainingJobPhase.RUNNING and grown(size)(job)
+
+    if not await user.until(name, has_it, within_s=240):
+        await user.annotate(name, UNMET, f"has not run with {size}")
+
+
+async def reports(world: SimulatedWorld) -> None:
+    """When faults are over: a job does not scale and says so, one of the same name comes after it,
+    a third reports what is absurd, and one that needs most of the cluster comes last."""
+    user = await arrive(world, n_nodes=2)
+    await world.clock.sleep(LATE_S)
+    await user.submit("ant", 1, 8, work_s=1e9)
+    await expect(user, "ant", size=4)
+    await report(user, "ant", FLAT)
+    await world.clock.sleep(60)
+    await user.delete("ant")
+    await user.until_gone("ant")
+    await user.submit("ant", 1, 8, work_s=2500)
+    await expect(user, "ant", size=4)
+    await user.submit("liar", 1, 8, work_s=1500)
+    await expect(user, "liar", size=1)
+    await report(user, "liar", ABSURD)
+    await user.submit("bee", 1, 8, work_s=1500)
+    await expect(user, "bee", size=2)
+    await user.submit("long", 4, 4, edl="Never", work_s=1500)
+    await expect(user, "long", size=4)
+
+
 SCRIPTS: dict[str, Script] = {
     "share": share,
     "finish": finish,
@@ -189,3 +235,5 @@ SCRIPTS: dict[str, Script] = {
     "vain": vain,
     "narrow": narrow,
 }
+# With the policy that reads reports.
+GOODPUT_SCRIPTS: dict[str, Script] = {**SCRIPTS, "reports": reports}

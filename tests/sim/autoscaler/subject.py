@@ -16,7 +16,7 @@ from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, end_state, liveness, safety
-from tests.sim.autoscaler.scenarios import SCRIPTS
+from tests.sim.autoscaler.scenarios import GOODPUT_SCRIPTS, SCRIPTS
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import operate, run_scheduler
 
@@ -24,10 +24,11 @@ SETTINGS = AutoscalerSettings(scale_period_s=10.0, scale_cooldown_s=30.0)
 GOODPUT_SETTINGS = replace(SETTINGS, policy="goodput")
 # Pods are never lost here: a resize could not be distinguished from a restart.
 DISTURBANCES = {kind: rate for kind, rate in RATES_MAX.items() if kind != FaultKind.POD_DELETED}
-SCENARIOS = tuple(
+GOODPUT_SCENARIOS = tuple(
     Scenario(name, script, faulty_s=300.0, settle_s=3000.0, disturbances=DISTURBANCES)
-    for name, script in SCRIPTS.items()
+    for name, script in GOODPUT_SCRIPTS.items()
 )
+SCENARIOS = tuple(one for one in GOODPUT_SCENARIOS if one.name in SCRIPTS)
 
 
 def autoscaler_subject(
@@ -51,6 +52,12 @@ def autoscaler_subject(
         end_state=end_state,
         disturbances=disturbances,
         calls_per_min_max=1500,
+    )
+
+
+def goodput_subject(flaw: Flaw | None = None) -> SimulationSubject:
+    return autoscaler_subject(
+        flaw, name="autoscaler goodput", settings=GOODPUT_SETTINGS, scenarios=GOODPUT_SCENARIOS
     )
 
 

@@ -23,6 +23,9 @@ _FINE_ABOVE = 16
 _DUE_MARGIN = 0.05
 # A resize has to pay off within this time. Sizes are decided anew long before it is over.
 HORIZON_S = 300.0
+# And within as many times what it costs, if that is longer: otherwise a job whose restart takes
+# minutes would never grow, however long it lasts.
+_HORIZON_COSTS = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +148,7 @@ def _discount(problem: SizingProblem, speed: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         left = np.where(speed > 0, problem.left_s[:, None] / np.where(speed > 0, speed, 1), np.inf)
     left = np.where(problem.ends[:, None], left, np.inf)
-    horizon = np.minimum(problem.horizon_s, np.maximum(left, 1.0))
+    horizon = np.maximum(problem.horizon_s, _HORIZON_COSTS * problem.cost_s)[:, None]
+    horizon = np.minimum(horizon, np.maximum(left, 1.0))
     changes = (problem.sizes != problem.current[:, None]) & (problem.current > 0)[:, None]
     return np.where(changes, horizon / (horizon + problem.cost_s[:, None]), 1.0)

@@ -155,6 +155,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             dependencies.queue(),
             dependencies.clock,
             self.controller.wake,
+            pace_s=dependencies.report_pace_s,
         )
         jobs.add_handler(puller.note)
         return puller

@@ -24,7 +24,7 @@ from swell.operator.framework.malformed import JobSnapshot, MalformedRules
 from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.orphans import OrphanRules
 from swell.operator.framework.report_puller import FetchReport
-from swell.operator.framework.reports import ReceivedReport, ReportTarget
+from swell.operator.framework.reports import REPORT_PACE_S, ReceivedReport, ReportTarget
 from swell.operator.framework.settings import OperatorSettings
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
@@ -110,6 +110,8 @@ class ControllerDependencies:
     draw: Callable[[], str] = secrets.token_hex
     # Asks a pod for its job's report; without it no job is asked.
     fetch_report: FetchReport | None = None
+    # A job is asked this often, in seconds.
+    report_pace_s: float = REPORT_PACE_S
 
     def informer(
         self,

@@ -71,12 +71,15 @@ class ReportPuller:
         queue: WorkQueue[Key],
         clock: Clock,
         wake: Callable[[Key], None],
+        *,
+        pace_s: float = REPORT_PACE_S,
     ) -> None:
         self._target = target
         self._fetch = fetch
         self._queue = queue
         self._clock = clock
         self._wake = wake
+        self._pace_s = pace_s
         self._followed: dict[Key, _FollowedJob] = {}
 
     def received(self, key: Key, uid: Uid) -> ReceivedReport | None:
@@ -150,7 +153,7 @@ class ReportPuller:
             self._wake(key)
 
     def _interval_s(self, n_silent: int) -> float:
-        pace_s = max(REPORT_PACE_S, SPACING_S * len(self._followed))
+        pace_s = max(self._pace_s, SPACING_S * len(self._followed))
         return pace_s + SILENCE.full_s(n_silent)
 
     def _written(self, target: ReportTarget) -> ReceivedReport | None:

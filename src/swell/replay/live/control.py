@@ -40,6 +40,9 @@ PACKED = replace(
     ),
 )
 
+# Programs are asked this often: they report what is new within a minute.
+ASKED_S = 30.0
+
 Connect = Callable[[str], Cluster]
 Services = list[Coroutine[Any, Any, None]]
 
@@ -69,6 +72,7 @@ class ControlPlane:
             random,
             draw=lambda: f"{random.getrandbits(256):064x}",
             fetch_report=fetch,
+            report_pace_s=ASKED_S,
         )
         operator = JobOperator(ai_training_job_kind(AITrainingJobSettings()), dependencies)
         return [service.run() for service in operator.services]  # type: ignore[misc]
