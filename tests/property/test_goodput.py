@@ -328,3 +328,22 @@ def test_a_believable_lie_takes_no_minimum() -> None:
 
         assert min(found.values()) >= 1
         assert sum(found.values()) <= 16
+
+
+def test_a_resize_of_minutes_is_worth_it_for_a_job_of_hours() -> None:
+    """What a resize costs has to come back within ten times as long, and not within 300 s."""
+    problem = SizingProblem(
+        sizes=np.array([[1, 2]]),
+        speed=np.array([[1.0, 1.7]]),
+        units=np.ones(1, np.int64),
+        current=np.ones(1, np.int64),
+        least=np.ones(1, np.int64),
+        left_s=np.array([50_000.0]),
+        ends=np.array([True]),
+        cost_s=np.array([250.0]),
+        budget=2,
+    )
+
+    assert choose_sizes(problem).sizes.tolist() == [2]
+    ending = dataclasses.replace(problem, left_s=np.array([300.0]))
+    assert choose_sizes(ending).sizes.tolist() == [1]
