@@ -56,8 +56,13 @@ SERVED: tuple[tuple[str, str, str], ...] = (
     ("storage.k8s.io", "v1", "StorageClass"),
 )
 
-# Kinds behind feature gates, which a server serves only if it is told to.
+# Kinds behind feature gates, which a server serves only if it is told to. Kubernetes serves those
+# of resource.k8s.io always; the embedded server has nothing to prepare devices with.
 GATED: tuple[tuple[str, str, str], ...] = (
+    ("resource.k8s.io", "v1", "DeviceClass"),
+    ("resource.k8s.io", "v1", "ResourceClaim"),
+    ("resource.k8s.io", "v1", "ResourceClaimTemplate"),
+    ("resource.k8s.io", "v1", "ResourceSlice"),
     ("scheduling.k8s.io", "v1alpha2", "PodGroup"),
     ("scheduling.k8s.io", "v1alpha2", "Workload"),
 )

@@ -26,6 +26,7 @@ Files, from the common parts to the table of all kinds:
 - `policies`: PodDisruptionBudgets, PriorityClasses and Leases.
 - `storage`: PersistentVolumes, PersistentVolumeClaims and StorageClasses.
 - `podgroups`: PodGroups and Workloads, behind feature gates.
+- `devices`: devices, their classes and claims, behind a gate of our own.
 - `roles`: roles and role bindings.
 - `events`: Events of both groups.
 - `kinds`: the table of all built-in kinds, as a registry begins with it.

@@ -14,6 +14,7 @@ from typing import Any
 from swell.cluster.embedded.access import index as access
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.configuration import CONFIG_MAPS, SECRETS
+from swell.cluster.embedded.builtin.devices import DEVICES, GROUP, device_behaviours
 from swell.cluster.embedded.builtin.endpoints import ENDPOINTS, SLICES
 from swell.cluster.embedded.builtin.events import CORE_EVENTS, NEW_EVENTS, EventConversion
 from swell.cluster.embedded.builtin.jobs import JOBS
@@ -209,8 +210,12 @@ def builtin_registry(gates: frozenset[str] = frozenset()) -> Registry:
     registry = Registry()
     entries = definitions.read_data("builtin-kinds.json")["kinds"]
     behaviours = dict(BEHAVIOURS)
+    gated = definitions.read_data("gated-kinds.json")["kinds"]
+    if DEVICES in gates:
+        entries = [*entries, *(one for one in gated if one["group"] == GROUP)]
+        behaviours |= device_behaviours()
     if GENERIC in gates:
-        entries = [*entries, *definitions.read_data("gated-kinds.json")["kinds"]]
+        entries = [*entries, *(one for one in gated if one["group"] != GROUP)]
         behaviours |= {**gang_behaviours(gates), "pods": with_groups(PODS)}
     else:
         behaviours |= {name: without_groups(behaviours[name]) for name in _WITH_PODS}
