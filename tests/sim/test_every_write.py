@@ -27,6 +27,8 @@ LONG = [
         ("scheduler", "oust", "scheduler"),
         ("scheduler storage", "volumes", "scheduler-0 patch persistent"),
         ("scheduler storage", "volumes", "scheduler-0 create pods/binding"),
+        ("scheduler devices", "devices", "scheduler-0 patch resourceclaims"),
+        ("scheduler devices", "devices", "scheduler-0 create pods/binding"),
     )
 ]
 

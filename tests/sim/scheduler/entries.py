@@ -10,10 +10,12 @@ from tests.sim.scheduler.flaws import (
     PLANTED_IN_A_TREE,
     PLANTED_IN_DOMAINS,
     PLANTED_IN_STORAGE,
+    PLANTED_WITH_DEVICES,
 )
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.scenarios import CORE
 from tests.sim.scheduler.subject import (
+    scheduler_devices,
     scheduler_domains,
     scheduler_native,
     scheduler_pair,
@@ -73,5 +75,12 @@ ENTRIES = (
         share=0.05,
         whose_writes=SCHEDULER,
         core=frozenset({"volumes"}),
+    ),
+    CampaignEntry(
+        scheduler_devices(),
+        {name: scheduler_devices(flaw) for name, flaw in PLANTED_WITH_DEVICES.items()},
+        share=0.05,
+        whose_writes=SCHEDULER,
+        core=frozenset({"devices"}),
     ),
 )

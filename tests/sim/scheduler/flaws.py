@@ -308,3 +308,33 @@ PLANTED_IN_STORAGE: Mapping[str, Flaw] = {
     "scheduler binds before volumes are there": binds_first,
     "scheduler keeps the volumes of gangs that failed": keeps_volumes,
 }
+
+
+def binds_without_devices(scheduler: Scheduler) -> None:
+    """Pods are bound while their claims are still being written."""
+    preparer: Any = scheduler.preparer
+    take = preparer.take
+
+    def take_and_bind(plan: SchedulingPlan, timeout_s: float) -> None:
+        take(plan, timeout_s)
+        scheduler.binder.bind({task: plan.binds[task] for task in plan.devices})
+
+    preparer.take = take_and_bind
+
+
+def keeps_devices(scheduler: Scheduler) -> None:
+    """A gang that fails after it has got devices keeps them, and nobody looks for such claims."""
+
+    async def give_back(_: object) -> bool:
+        return True
+
+    preparer: Any = scheduler.preparer
+    releases: Any = scheduler.releases
+    preparer._give_back = give_back
+    releases.check = releases.free = lambda _: None
+
+
+PLANTED_WITH_DEVICES: Mapping[str, Flaw] = {
+    "scheduler binds before devices are there": binds_without_devices,
+    "scheduler keeps the devices of gangs that failed": keeps_devices,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -46,6 +47,8 @@ class Gang:
     tier: int | None = None  # the highest that all its pods may span
     save_s: int = 0  # how long its pods may take to save; 0: they do not
     storage: str = ""  # the class of the claim that each pod has, named like the pod
+    devices: str = ""  # the template of the resource claim that each pod has
+    shared_claim: str = ""  # a resource claim that all pods use
 
     def group(self) -> Body:
         topology = {"mode": "hard", "highestTierAllowed": self.tier}
@@ -78,6 +81,7 @@ class Gang:
                 "schedulerName": "swell",
                 "terminationGracePeriodSeconds": 8,
                 "volumes": mounts(f"{self.name}-{index}") if self.storage else [],
+                "resourceClaims": list(self._resource_claims()),
                 "containers": [
                     {
                         "name": "main",
@@ -87,6 +91,12 @@ class Gang:
                 ],
             },
         }
+
+    def _resource_claims(self) -> Iterator[Body]:
+        if self.devices:
+            yield {"name": "own", "resourceClaimTemplateName": self.devices}
+        if self.shared_claim:
+            yield {"name": "shared", "resourceClaimName": self.shared_claim}
 
 
 async def have_hyper_node(world: SimulatedWorld, name: str, tier: int, **members: str) -> None:

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from swell.api.kinds import (
+    DEVICE_CLASSES,
     HYPER_NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
 )
 from swell.api.meta import Key, Uid
@@ -317,5 +320,9 @@ def objects_in(world: SimulatedWorld) -> SchedulerObjects:
         claims=all_of(world, PERSISTENT_VOLUME_CLAIMS),
         volumes=all_of(world, PERSISTENT_VOLUMES),
         storage_classes=all_of(world, STORAGE_CLASSES),
+        # Nothing where the server does not have these kinds.
+        resource_slices=all_of(world, RESOURCE_SLICES),
+        device_classes=all_of(world, DEVICE_CLASSES),
+        resource_claims=all_of(world, RESOURCE_CLAIMS),
         are_whole=True,
     )

@@ -6,15 +6,28 @@ from contextlib import suppress
 from dataclasses import replace
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
-from swell.api.kinds import AI_TRAINING_JOBS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from swell.api.devices import ResourceClaim
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    DEVICE_CLASSES,
+    PERSISTENT_VOLUMES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+)
 from swell.api.kinds import NODES as NODE_KIND
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.controllers.volumes import PROVISIONER
+from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.actors.fleet import Fleet
+from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import USER, Scenario
 from swell.sim.world import SimulatedWorld
+from tests.device_actor import ClaimActor
+from tests.resource_objects import a_device_class, a_resource_claim, a_slice, a_template
 from tests.sim.operator.fleets import NODES
 from tests.sim.operator.jobs import Pods, a_job, a_role, behavior_of
 from tests.sim.operator.observation import is_over
@@ -310,6 +323,66 @@ async def failing_volumes(world: SimulatedWorld) -> None:
     keeper.break_when_bound("ant", away_s=20)
 
 
+async def have_devices(
+    world: SimulatedWorld, n_devices: int, nodes: tuple[str, ...] = ("node-a", "node-b")
+) -> None:
+    """So many devices on each of some nodes, templates, a claim, and the controller of claims."""
+    actor = ClaimActor(
+        world.connect("claims"),
+        world.clock,
+        lambda n: 0.05 + 2.0 * world.chance.uniform("claims", n) ** 2,
+    )
+    world.spawn(actor.run())
+    user = world.connect(USER)
+    await user.create(DEVICE_CLASSES.untyped(), a_device_class())
+    for node in nodes:
+        await user.create(RESOURCE_SLICES.untyped(), a_slice(node, n_devices))
+    for name, count in (("one", 1), ("two", 2)):
+        await user.create(RESOURCE_CLAIM_TEMPLATES.untyped(), a_template(name, count, NAMESPACE))
+    await user.create(RESOURCE_CLAIMS.untyped(), a_resource_claim("common", 1, NAMESPACE))
+
+
+async def devices(world: SimulatedWorld) -> None:
+    """Gangs with claims on devices: of their own, a shared one, and on devices and volumes."""
+    user, keeper = await arrive(world)
+    await have_devices(world, 4)
+    await have_storage(world)
+    await keeper.submit(Gang("ant", size=4, minimum=4, runs_s=12, devices="one"))
+    await keeper.submit(Gang("bee", size=3, minimum=3, runs_s=8, devices="two"))
+    await keeper.submit(Gang("dog", size=2, minimum=2, runs_s=5, devices="one", storage="folders"))
+    await user.wait("shared", up_to_s=10)
+    await keeper.submit(Gang("cat", size=3, minimum=2, runs_s=8, shared_claim="common"))
+    keeper.break_when_bound("bee", away_s=5)
+
+
+async def lost_devices(world: SimulatedWorld) -> None:
+    """A node is cordoned for good when its devices are given away, and another one is lost."""
+    user, keeper = await arrive(world)
+    assert world.fleet is not None
+    await have_devices(world, 4, ("node-a", "node-b", "node-c"))
+    cordon_when_allocated(world, "node-a")
+    await keeper.submit(Gang("ant", size=3, minimum=3, runs_s=20, devices="two"))
+    await user.wait("loss", up_to_s=8)
+    world.fleet.lose("node-b", 30, dies=world.chance.uniform("dies") < 0.5)
+    await keeper.submit(Gang("bee", size=2, minimum=2, runs_s=8, devices="one"))
+    keeper.break_when_bound("ant", away_s=10)
+
+
+def cordon_when_allocated(world: SimulatedWorld, node: str) -> None:
+    """Cordons a node for good as soon as a claim has got devices of it."""
+    seen: list[str] = []
+
+    def on_commit(commit: Commit) -> None:
+        if seen or commit.after is None or commit.collection != str(RESOURCE_CLAIMS):
+            return
+        allocation = commit.after.typed(ResourceClaim).status.allocation
+        if allocation is not None and allocation.devices.results[0].pool == node:
+            seen.append(node)
+            world.spawn(set_cordon(world, node, is_on=True))
+
+    world.storage.on_commit.append(on_commit)
+
+
 async def native(world: SimulatedWorld) -> None:
     """Jobs in groups of Kubernetes: more than there is room for, elastic ones, and a change."""
     user, _ = await arrive(world)
@@ -342,6 +415,11 @@ WITH_SAVERS = (Scenario("save", save, disturbances=RATES_MAX, settle_s=3000, res
 IN_STORAGE = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
     for play in (volumes, failing_volumes)
+)
+# Those with devices.
+WITH_DEVICES = tuple(
+    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
+    for play in (devices, lost_devices)
 )
 # Those with groups of Kubernetes itself.
 WITH_NATIVE_GROUPS = (Scenario("native", native, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from swell.api.meta import Key
+from swell.cluster.embedded.builtin.devices import DEVICES
 from swell.cluster.embedded.builtin.podgroups import GATES
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.settings import NATIVE_GANGS
@@ -18,6 +19,7 @@ from swell.sim.process import Main, Ports
 from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.subject import Flaw as OperatorFlaw
 from tests.sim.operator.subject import run_operator
+from tests.sim.scheduler.device_rules import device_liveness, device_safety
 from tests.sim.scheduler.disturbances import FRAGILE, make_fragile, scheduler_disturbances
 from tests.sim.scheduler.eviction_rules import DECIDED, DecidedEvictions
 from tests.sim.scheduler.liveness import end_state, liveness, next_admission_change_s
@@ -29,6 +31,7 @@ from tests.sim.scheduler.scenarios import (
     IN_DOMAINS,
     IN_STORAGE,
     SCENARIOS,
+    WITH_DEVICES,
     WITH_NATIVE_GROUPS,
     WITH_SAVERS,
 )
@@ -50,7 +53,7 @@ TREE = SchedulerSettings(
         ),
     )
 )
-# Volumes have a minute to be bound, so that a run sees some that are not.
+# Volumes and devices have a minute to be there, so that a run sees some that are not.
 HURRIED = SchedulerSettings(
     config=replace(
         DEFAULT,
@@ -133,6 +136,23 @@ def scheduler_storage(flaw: Flaw | None = None) -> SimulationSubject:
 
     subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
     return replace(subject, name=f"{SCHEDULER} storage", scenarios=IN_STORAGE)
+
+
+def scheduler_devices(flaw: Flaw | None = None) -> SimulationSubject:
+    """The scheduler with gangs that need devices."""
+
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports, flaw, HURRIED)
+
+    subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
+    return replace(
+        subject,
+        name=f"{SCHEDULER} devices",
+        scenarios=WITH_DEVICES,
+        safety=device_safety,
+        liveness=device_liveness,
+        gates=frozenset({DEVICES}),
+    )
 
 
 def scheduler_native(operator_flaw: OperatorFlaw | None = None) -> SimulationSubject:

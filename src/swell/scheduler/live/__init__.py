@@ -11,7 +11,9 @@ In reading order, which is the way the data takes:
 - `loop`: when a cycle runs, and to which part each decision of its plan goes.
 - `bind_windows`: gangs that are being bound, and the time they have to become complete.
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.
-- `preparer`: has the volumes of a gang bound before its pods are.
+- `preparation_writes`: the writes that give devices and volumes to claims, and take them back.
+- `preparer`: has the devices and volumes of a gang there before its pods are bound.
+- `device_releases`: frees resource claims that only waiting pods use; reports devices used twice.
 - `binder`: binds pods to nodes.
 - `eviction_records`: why pods are evicted, and the record of it on their group.
 - `unrecorded_victims`: bindings that wait until their victims are on record.

@@ -28,6 +28,7 @@ from swell.runtime.plan import EmitEvent
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, has_status
+from swell.scheduler.live.device_releases import DeviceReleases
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import Evictor
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
@@ -35,6 +36,7 @@ from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.loop import Actuators, SchedulerLoop
 from swell.scheduler.live.metrics import SchedulerMetrics
 from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.preparation_writes import PreparationWriter
 from swell.scheduler.live.preparer import Preparer
 from swell.scheduler.live.queue_controller import QueueController
 from swell.scheduler.live.rivals import warn_of_rival
@@ -93,9 +95,7 @@ class Scheduler:
             random=random,
             meter=meter,
         )
-        self.preparer = Preparer(
-            *ports, self.binder, events, workers=workers, clock=clock, random=random
-        )
+        self.preparer, self.releases = self._preparation(cluster, random, events, dirty)
         save_s_max = settings.save_seconds_max
         self.evictor = Evictor(
             *ports, events, self.victims, clock=clock, random=random, save_s_max=save_s_max
@@ -129,6 +129,18 @@ class Scheduler:
         if meter is not None:
             meter.watch(self.cache.snapshot, lambda: self.configuration.current)
         self.services = self._services(events, pod_events)
+
+    def _preparation(
+        self, cluster: Cluster, random: Random, events: EventSink, dirty: DirtyMarks
+    ) -> tuple[Preparer, DeviceReleases]:
+        """Returns the two parts that write claims. They share a writer, and so what it is at."""
+        clock, workers = self._clock, self.settings.bind_workers
+        writer = PreparationWriter(cluster, self.informers, workers=workers, clock=clock)
+        preparer = Preparer(self.cache, writer, self.binder, events, clock=clock, random=random)
+        releases = DeviceReleases(
+            self.cache, writer, events, clock=clock, random=random, wake=dirty.mark
+        )
+        return preparer, releases
 
     def _queue_controller(
         self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
@@ -168,6 +180,7 @@ class Scheduler:
             self.pods,
             self.hyper_nodes,
             self.preparer,
+            self.releases,
         )
 
     def _tree(self) -> DomainTree | None:
@@ -204,6 +217,7 @@ class Scheduler:
             ManagedService("shrinker", self.shrinker.run, self.shrinker.stop),
             ManagedService("evictor", self.evictor.run, self.evictor.stop),
             ManagedService("preparer", self.preparer.run, self.preparer.stop),
+            ManagedService("device releases", self.releases.run, self.releases.stop),
             ManagedService("binder", self.binder.run, self.binder.stop),
             ManagedService("cycles", self.loop.run),
         )

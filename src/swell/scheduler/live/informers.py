@@ -12,11 +12,13 @@ from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node, ResourceQuota
+from swell.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
+    DEVICE_CLASSES,
     HYPER_NODES,
     NAMESPACES,
     NATIVE_GROUPS,
@@ -28,7 +30,9 @@ from swell.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     TRAINING_JOBS,
     VOLUME_ATTACHMENTS,
@@ -60,6 +64,8 @@ from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 T = TypeVar("T", bound=ApiObject)
 _ALWAYS_SERVED = InformerOptions()
 _OPTIONAL = InformerOptions(is_optional=True)
+# Older clusters do not serve devices, and older roles do not give the right to read them.
+_DEVICES = InformerOptions(is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S)
 _GATED = InformerOptions(is_optional=True, recheck_s=GATED_RECHECK_S)
 
 
@@ -84,6 +90,9 @@ class SchedulerInformers:
     csi_drivers: Informer[CsiDriver]
     storage_capacities: Informer[CsiStorageCapacity]
     volume_attachments: Informer[VolumeAttachment]
+    resource_slices: Informer[ResourceSlice]
+    device_classes: Informer[DeviceClass]
+    resource_claims: Informer[ResourceClaim]
     hyper_nodes: Informer[HyperNode]
     # Explained to users, and decides nothing: the API server enforces quotas.
     quotas: Informer[ResourceQuota]
@@ -125,6 +134,9 @@ class SchedulerInformers:
             csi_drivers=informer(CSI_DRIVERS, _OPTIONAL),
             storage_capacities=informer(CSI_STORAGE_CAPACITIES, _OPTIONAL),
             volume_attachments=informer(VOLUME_ATTACHMENTS, _OPTIONAL),
+            resource_slices=informer(RESOURCE_SLICES, _DEVICES),
+            device_classes=informer(DEVICE_CLASSES, _DEVICES),
+            resource_claims=informer(RESOURCE_CLAIMS, _DEVICES),
             hyper_nodes=informer(HYPER_NODES, _OPTIONAL),
             quotas=informer(RESOURCE_QUOTAS, _OPTIONAL, (BY_NAMESPACE,)),
         )
@@ -148,6 +160,9 @@ class SchedulerInformers:
             self.claims,
             self.volumes,
             self.storage_classes,
+            self.resource_slices,
+            self.device_classes,
+            self.resource_claims,
             self.hyper_nodes,
             self.pods,
         )

@@ -22,6 +22,7 @@ from swell.scheduler.cycle import OnStep, SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, has_status
+from swell.scheduler.live.device_releases import DeviceReleases
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.eviction_records import (
     PREEMPTED,
@@ -84,6 +85,7 @@ class Actuators:
     pods: PodConditions
     hyper_nodes: HyperNodeController
     preparer: Preparer
+    releases: DeviceReleases
 
 
 class SchedulerLoop:
@@ -192,6 +194,7 @@ class SchedulerLoop:
         self._note_unused_lists(config)
         storage = self._snapshot.volumes.objects
         storage.are_claims_served = self._cache.informers.claims.is_served
+        self._snapshot.devices.objects.are_served = self._cache.informers.resource_claims.is_served
         self._actuators.preparer.check()
         dirty_jobs = self._cache.take_dirty_jobs()
         for job in dirty_jobs:
@@ -302,6 +305,9 @@ class SchedulerLoop:
     def _carry_out(self, plan: SchedulingPlan, now: float) -> None:
         timeout_s = volume_bind_timeout_s(self._config())
         self._actuators.preparer.take(plan, timeout_s)
+        self._actuators.releases.free(plan.deallocations)
+        # After the bindings: the claims of pods that got a node now are used.
+        self._actuators.releases.check(timeout_s)
         # Pods that leave for one preemptor are marked together: see `evictor`.
         by_cause: dict[tuple[str, str], list[Task]] = {}
         for eviction in plan.evictions:

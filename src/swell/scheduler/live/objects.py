@@ -21,6 +21,7 @@ from swell.runtime.feed import Handler
 from swell.runtime.informer import Informer
 from swell.scheduler.live.feed import FollowedInformer
 from swell.scheduler.live.informers import SchedulerInformers
+from swell.scheduler.model.devices.rules import DeviceTable
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.volumes.objects import StorageObjects
 
@@ -75,6 +76,7 @@ def mirror_small_kinds(
     mirror(informers.priorities, snapshot.put_priority_class, snapshot.remove_priority_class)
     mirror(informers.budgets, put_budget, snapshot.remove_budget)
     _mirror_storage(informers, snapshot, mirror)
+    _mirror_devices(informers, snapshot, mirror)
     _mirror_hyper_nodes(informers, snapshot, follow, wake)
 
 
@@ -122,6 +124,30 @@ def _mirror_storage(
     )
 
 
+def _mirror_devices(
+    informers: SchedulerInformers, snapshot: SchedulerSnapshot, mirror: _Mirror
+) -> None:
+    # Looked up at each change, as above.
+    def devices() -> DeviceTable:
+        return snapshot.devices
+
+    mirror(
+        informers.resource_slices,
+        lambda one: devices().put_slice(one),
+        lambda key: devices().remove_slice(key),
+    )
+    mirror(
+        informers.device_classes,
+        lambda one: devices().put_class(one),
+        lambda key: devices().remove_class(key),
+    )
+    mirror(
+        informers.resource_claims,
+        lambda one: devices().put_claim(one),
+        lambda key: devices().remove_claim(key),
+    )
+
+
 def _mirror_hyper_nodes(
     informers: SchedulerInformers,
     snapshot: SchedulerSnapshot,
@@ -148,6 +174,7 @@ def pod_facts(pod: Pod) -> tuple[object, ...]:
         pod.spec,
         meta.labels,
         meta.annotations,
+        status.resource_claim_statuses,
     )
 
 

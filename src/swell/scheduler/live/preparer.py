@@ -1,38 +1,46 @@
-"""Prepares the volumes of gangs before their pods are bound, and releases gangs where that fails.
+"""Prepares devices and volumes of gangs before their pods are bound, or releases the gangs.
 
-The decision is `model.volumes.preparation`; this carries it out. A batch is all tasks of a job that
-one cycle decided together. Its tasks count as binding meanwhile, so they keep their room. The
-states of one batch:
+The decisions are `model.devices.preparation` and `model.volumes.preparation`; this carries them
+out. Devices come first: they alone can be given back. A batch is all tasks of a job that one cycle
+decided together. Its tasks count as binding meanwhile, so they keep their room. The states of one
+batch:
 
     writing <---> waiting ----> handed to the binder, which checks all of it once more
        |             |
        +------+------+
               v
-          backing off ----> forgotten: the next cycle places its tasks anew
+     giving devices back ----> backing off ----> forgotten: the next cycle places its tasks anew
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 from swell.api.backoff import Backoff
 from swell.api.core import EventSeverity
-from swell.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster
-from swell.runtime.executor import EventSink, Executor, FailureKind
+from swell.runtime.executor import EventSink, FailureKind
 from swell.runtime.logs import get_logger
-from swell.runtime.plan import EmitEvent, PatchObject, Plan, Together, patch_object
+from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.live.binder import FAILED, Binder, still_takes
-from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
+from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.preparation_writes import PreparationWrite, PreparationWriter
+from swell.scheduler.model.devices.preparation import (
+    DeviceProgress,
+    DeviceWrites,
+    ProtectClaim,
+    give_back,
+    next_device_step,
+)
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.model.volumes.claims import is_bound, selected_node
@@ -45,8 +53,6 @@ from swell.scheduler.model.volumes.preparation import (
     ReserveVolume,
     SelectNode,
     VolumeLost,
-    VolumeWrite,
-    body_of,
     needs_preparation,
     next_step,
     removable_pins,
@@ -65,16 +71,19 @@ _LOST_MAX: Final = 3
 
 
 @dataclass(slots=True, eq=False)
-class _VolumeBatch:
-    """The tasks of one job whose volumes are prepared together."""
+class _Batch:
+    """The tasks of one job whose devices and volumes are prepared together."""
 
     job: str
     pods: tuple[tuple[Key, Uid], ...]
     is_whole: bool  # with these the gang had its minimum when it was decided
     deadline: float
     since: str  # when preparation began, for people
-    written: set[str] = field(default_factory=set)  # claims whose write has succeeded
+    devices: DeviceProgress = field(default_factory=DeviceProgress)
+    written: set[str] = field(default_factory=set)  # volume claims whose write has succeeded
     n_lost: dict[str, int] = field(default_factory=dict)  # claim -> volumes lost to others
+    is_uncertain: bool = False  # a write was sent, and may be done or still under way
+    must_read: bool = False  # the cache may not show what is stored
     is_failed: bool = False
     again_at: float = 0.0  # when it has backed off, once it has failed
 
@@ -84,34 +93,30 @@ class Preparer:
 
     def __init__(
         self,
-        cluster: Cluster,
         cache: SchedulerCache,
+        writer: PreparationWriter,
         binder: Binder,
         events: EventSink,
         *,
-        workers: int,
         clock: Clock,
         random: Random,
     ) -> None:
-        seen = cache.informers
         self._cache = cache
+        self._writer = writer
         self._binder = binder
         self._events = events
         self._clock = clock
         self._random = random
-        self._executor = Executor(
-            cluster, informers=[seen.claims, seen.volumes], concurrency=workers
-        )
-        self._queue = WorkQueue[_VolumeBatch](clock=clock, random=random)
+        self._queue = WorkQueue[_Batch](clock=clock, random=random)
         # Claims with the node that is to be taken back from them.
         self._pins = WorkQueue[tuple[Key, str]](clock=clock, random=random)
-        self._batches: dict[_VolumeBatch, None] = {}
+        self._batches: dict[_Batch, None] = {}
         self._failures: dict[str, int] = {}  # job -> failures in a row
 
     # --- queueing
 
     def take(self, plan: SchedulingPlan, timeout_s: float) -> None:
-        """Queue the bindings of a plan: at once, or after the volumes of their gang."""
+        """Queue the bindings of a plan: at once, or after the devices and volumes of their gang."""
         for key, node in plan.lost_pins.items():
             namespace, _, name = key.partition("/")
             self._pins.add((Key(namespace, name), node))
@@ -120,6 +125,7 @@ class Preparer:
             for task, choice in plan.volumes.items()
             if task.job is not None and needs_preparation(choice)
         }
+        jobs |= {task.job.key for task in plan.devices if task.job is not None}
         if not jobs:
             self._binder.bind(plan.binds)
             return
@@ -134,7 +140,7 @@ class Preparer:
 
     def _begin(self, key: str, tasks: list[Task], timeout_s: float) -> None:
         job = self._cache.snapshot.jobs[key]
-        batch = _VolumeBatch(
+        batch = _Batch(
             key,
             tuple((task.pod.metadata.key, task.pod.metadata.uid) for task in tasks),
             job.counts.ready >= job.min_member,
@@ -167,16 +173,11 @@ class Preparer:
         self._queue.close()
         self._pins.close()
 
-    async def _work(self, batch: _VolumeBatch) -> None:
+    async def _work(self, batch: _Batch) -> None:
         if batch not in self._batches:
             return
         if batch.is_failed:
-            left_s = batch.again_at - self._clock.monotonic()
-            if left_s > 0:
-                # It was queued before it failed, which has replaced its back-off.
-                self._queue.add_after(batch, left_s)
-            else:
-                self._forget(batch)
+            await self._wind_up(batch)
             return
         # Nothing is decided while the snapshot is being mended; its rebuild starts a cycle.
         while self._cache.is_filled:
@@ -184,11 +185,26 @@ class Preparer:
             if tasks is None:
                 self._release(batch, "its pods, its group or its nodes have changed meanwhile")
                 return
-            step = next_step(self._cache.snapshot.volumes, tasks, batch.written)
-            if not await self._do(batch, tasks, step):
+            if not await self._do(batch, tasks, self._next_step(batch, tasks)):
                 return
 
-    async def _do(self, batch: _VolumeBatch, tasks: list[Task], step: PreparationStep) -> bool:
+    def _next_step(self, batch: _Batch, tasks: list[Task]) -> PreparationStep | DeviceWrites:
+        snapshot, claims = self._cache.snapshot, self._cache.informers.resource_claims
+        choices = snapshot.devices.choices.by_task
+        step = next_device_step(claims.get, tasks, choices, batch.devices)
+        if isinstance(step, PreparationFailed):
+            return step
+        if freeing := self._writer.freeing.intersection(batch.devices.expected):
+            return PreparationWaits({str(key): "to be freed first" for key in freeing}, 0)
+        if step is not None:
+            return step
+        # Tasks of a gang that have no volumes take no part in this.
+        with_volumes = [task for task in tasks if task.shape.claims_volumes]
+        return next_step(snapshot.volumes, with_volumes, batch.written)
+
+    async def _do(
+        self, batch: _Batch, tasks: list[Task], step: PreparationStep | DeviceWrites
+    ) -> bool:
         """Carry out one step; whether the next is to be decided at once."""
         match step:
             case PreparationReady():
@@ -198,19 +214,19 @@ class Preparer:
                 self._release(batch, why)
             case VolumeLost():
                 return self._replace(batch, step)
-            case PreparationWrites() | PreparationWaits() if self._is_overdue(batch):
+            case _ if self._is_overdue(batch):
                 await self._time_out(batch, tasks, step)
-            case PreparationWrites(writes):
-                self._report(batch, f"{len(writes)} volume claims are being written")
-                return await self._write(batch, writes)
+            case PreparationWrites() | DeviceWrites():
+                self._report(batch, f"{len(step.writes)} claims are being written")
+                return await self._write(batch, step.writes)
             case PreparationWaits():
                 self._report(batch, step.text)
         return False
 
-    def _is_overdue(self, batch: _VolumeBatch) -> bool:
+    def _is_overdue(self, batch: _Batch) -> bool:
         return batch.deadline <= self._clock.monotonic()
 
-    def _standing(self, batch: _VolumeBatch) -> list[Task] | None:
+    def _standing(self, batch: _Batch) -> list[Task] | None:
         """Returns the tasks of a batch, or None if they cannot be bound as decided any more."""
         snapshot = self._cache.snapshot
         job = snapshot.jobs.get(batch.job)
@@ -224,13 +240,13 @@ class Preparer:
             return None
         return tasks if all(still_takes(snapshot, task) for task in tasks) else None
 
-    def _hand_over(self, batch: _VolumeBatch, tasks: list[Task]) -> None:
+    def _hand_over(self, batch: _Batch, tasks: list[Task]) -> None:
         self._end(batch)
         self._failures.pop(batch.job, None)
         names = self._cache.snapshot.nodes.names
         self._binder.bind({task: names[task.node] for task in tasks})
 
-    def _replace(self, batch: _VolumeBatch, lost: VolumeLost) -> bool:
+    def _replace(self, batch: _Batch, lost: VolumeLost) -> bool:
         """Choose another volume on the same node for a claim that lost its own; or release."""
         claim, volume = lost.claim, lost.volume
         batch.n_lost[claim] = batch.n_lost.get(claim, 0) + 1
@@ -244,23 +260,26 @@ class Preparer:
         self._release(batch, why)
         return False
 
-    async def _write(self, batch: _VolumeBatch, writes: tuple[VolumeWrite, ...]) -> bool:
+    async def _write(self, batch: _Batch, writes: tuple[PreparationWrite, ...]) -> bool:
         """Do the writes of one step; whether to go on at once. Stale objects are read first."""
-        actions = tuple(_action(write) for write in writes)
-        outcome = await self._executor.execute(Plan((Together(actions),)))
-        failed = {(str(f.action.resource), f.action.key) for f in outcome.failures}
-        for write, action in zip(writes, actions, strict=True):
-            if (str(action.resource), action.key) not in failed:
-                batch.written.add(str(write.claim.metadata.key))
-        failure = outcome.worst
+        failure = await self._writer.write(writes)
         if failure is None:
+            # Those of a step that failed may not have been begun.
+            batch.written |= {
+                str(write.claim.metadata.key)
+                for write in writes
+                if isinstance(write, ReserveVolume | SelectNode)
+            }
+            batch.is_uncertain = batch.must_read = False
             self._queue.forget(batch)
             return True
-        log.info("volumes not prepared", job=batch.job, why=failure.message)
+        batch.must_read = True
+        batch.is_uncertain |= failure.kind is FailureKind.UNKNOWN
+        log.info("gang not prepared", job=batch.job, why=failure.message)
         if failure.kind is FailureKind.REFUSED:
             self._release(batch, f"the server refused: {failure.message}")
             return False
-        if not await self._read(writes):
+        if not await self._writer.read(writes):
             self._queue.retry(batch, failure.retry_after_s)
             return False
         if failure.kind is FailureKind.RETRY:
@@ -268,26 +287,13 @@ class Preparer:
             return False
         return True
 
-    async def _read(self, writes: Sequence[VolumeWrite]) -> bool:
-        """Read the objects of writes consistently; whether all could be read."""
-        seen = self._cache.informers
-        try:
-            for write in writes:
-                await seen.claims.refresh(write.claim.metadata.key)
-                if isinstance(write, ReserveVolume):
-                    await seen.volumes.refresh(write.volume.metadata.key)
-        except READ_FAILURES as error:
-            log.info("not read", why=str(error))
-            return False
-        return True
-
     # --- failing
 
     async def _time_out(
         self,
-        batch: _VolumeBatch,
+        batch: _Batch,
         tasks: list[Task],
-        step: PreparationWaits | PreparationWrites,
+        step: PreparationWaits | PreparationWrites | DeviceWrites,
     ) -> None:
         """Take the selected nodes back, so that the volumes can be made elsewhere, and release."""
         table = self._cache.snapshot.volumes
@@ -296,15 +302,15 @@ class Preparer:
         waits = f": {step.text}" if isinstance(step, PreparationWaits) else ""
         text = f"its volumes were not bound in time{waits}"
         batch.is_failed = True  # nothing looks at it while the nodes are taken back
-        outcome = await self._executor.execute(Plan((Together(tuple(map(_action, pins))),)))
-        for failure in outcome.failures:
+        failure = await self._writer.write(pins)
+        if failure is not None:
             # Read before the tasks are placed anew, or they would be sent to the same node.
             log.info("selected node not removed", why=failure.message)
-            claim = self._cache.informers.claims.get(failure.action.key)
-            if await self._read([p for p in pins if p.claim.metadata.key == failure.action.key]):
-                claim = self._cache.informers.claims.get(failure.action.key)
-            if claim is not None and selected_node(claim):
-                self._pins.add((failure.action.key, selected_node(claim)))
+            await self._writer.read(pins)
+            for pin in pins:
+                claim = self._cache.informers.claims.get(pin.claim.metadata.key)
+                if claim is not None and selected_node(claim):
+                    self._pins.add((claim.metadata.key, selected_node(claim)))
         self._release(batch, text, WaitReason.VOLUME_BIND_TIMEOUT)
 
     async def _unpin(self, pin: tuple[Key, str]) -> None:
@@ -315,18 +321,15 @@ class Preparer:
             return
         if self._cache.snapshot.volumes.reservations.is_chosen(str(key)):
             return
-        outcome = await self._executor.execute(Plan((_action(SelectNode(claim, None)),)))
-        failure = outcome.worst
+        failure = await self._writer.write((SelectNode(claim, None),))
         if failure is None or failure.kind is FailureKind.REFUSED:
             self._pins.forget(pin)
             return
         log.info("selected node not removed", claim=str(key), why=failure.message)
-        await self._read([SelectNode(claim, None)])
+        await self._writer.read([SelectNode(claim, None)])
         self._pins.retry(pin, failure.retry_after_s)
 
-    def _release(
-        self, batch: _VolumeBatch, why: str, reason: WaitReason = WaitReason.PREPARING
-    ) -> None:
+    def _release(self, batch: _Batch, why: str, reason: WaitReason = WaitReason.PREPARING) -> None:
         """Have the tasks of a batch placed anew, after they have kept their room for a while."""
         n_failures = self._failures[batch.job] = self._failures.get(batch.job, 0) + 1
         delay_s = _RETRY_BACKOFF.jittered_s(n_failures, self._random.random())
@@ -338,16 +341,56 @@ class Preparer:
                 self._events.record(EmitEvent(PODS, key, uid, warning, FAILED, why))
         log.info("gang released before it was bound", job=batch.job, why=why)
         self._queue.forget(batch)
-        self._queue.add_after(batch, delay_s)
+        self._queue.add(batch)
 
-    def _forget(self, batch: _VolumeBatch) -> None:
+    async def _wind_up(self, batch: _Batch) -> None:
+        """Give the devices of a batch that failed back, then forget it after its back-off."""
+        if not await self._give_back(batch):
+            self._queue.retry(batch)
+            return
+        self._queue.forget(batch)
+        left_s = batch.again_at - self._clock.monotonic()
+        if left_s > 0:
+            self._queue.add_after(batch, left_s)
+        else:
+            self._forget(batch)
+
+    async def _give_back(self, batch: _Batch) -> bool:
+        """Take the pods of a batch off their claims; whether none is on one any more."""
+        claims = self._cache.informers.resource_claims
+        found = [claim for key in batch.devices.expected if (claim := claims.get(key)) is not None]
+        if batch.must_read:
+            if not await self._writer.read([ProtectClaim(claim) for claim in found]):
+                return False
+            batch.must_read = False
+        # A pod that has a node after all, by another scheduler, goes on using its devices.
+        uids = {
+            uid
+            for key, uid in batch.pods
+            if (task := self._cache.task_of(key, uid)) is None or not task.pod.spec.node_name
+        }
+        now = (claims.get(claim.metadata.key) for claim in found)
+        writes = [
+            write
+            for claim in now
+            if claim is not None
+            and (write := give_back(claim, uids, is_uncertain=batch.is_uncertain)) is not None
+        ]
+        failure = await self._writer.write(writes) if writes else None
+        if failure is not None:
+            log.info("devices not given back", job=batch.job, why=failure.message)
+            batch.must_read = True
+            batch.is_uncertain |= failure.kind is FailureKind.UNKNOWN
+        return failure is None
+
+    def _forget(self, batch: _Batch) -> None:
         self._end(batch)
         for key, uid in batch.pods:
             task = self._cache.task_of(key, uid)
             if task is not None and task.status is TaskStatus.BINDING:
                 self._cache.forget(task)
 
-    def _end(self, batch: _VolumeBatch) -> None:
+    def _end(self, batch: _Batch) -> None:
         del self._batches[batch]
         snapshot = self._cache.snapshot
         if not any(other.job == batch.job for other in self._batches):
@@ -361,29 +404,10 @@ class Preparer:
         for claim, node in avoided.items():
             self._cache.snapshot.avoided.setdefault(claim, {})[node] = until
 
-    def _report(
-        self, batch: _VolumeBatch, text: str, reason: WaitReason = WaitReason.PREPARING
-    ) -> None:
+    def _report(self, batch: _Batch, text: str, reason: WaitReason = WaitReason.PREPARING) -> None:
         """Have the group of a batch say what is awaited, if that is new."""
         refusal = Refusal(reason, f"{text} (since {batch.since})")
         snapshot = self._cache.snapshot
         if snapshot.preparing.get(batch.job) != refusal and batch.job in snapshot.jobs:
             snapshot.preparing[batch.job] = refusal
             self._cache.mark_dirty(snapshot.jobs[batch.job])
-
-
-def _action(write: VolumeWrite) -> PatchObject:
-    """Returns the patch for a write. The version keeps it from undoing what others have done."""
-    if isinstance(write, ReserveVolume):
-        meta, resource = write.volume.metadata, PERSISTENT_VOLUMES
-        return patch_object(
-            resource, meta.key, meta.uid, body_of(write), version=meta.resource_version
-        )
-    meta = write.claim.metadata
-    return patch_object(
-        PERSISTENT_VOLUME_CLAIMS,
-        meta.key,
-        meta.uid,
-        body_of(write),
-        version=meta.resource_version,
-    )

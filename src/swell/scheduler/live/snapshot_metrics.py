@@ -55,6 +55,14 @@ class SnapshotCollector:
         yield from self._jobs()
         yield from self._queues()
         yield from self._domains()
+        yield self._devices()
+
+    def _devices(self) -> GaugeMetricFamily:
+        from prometheus_client.core import GaugeMetricFamily
+
+        name, text = "swell_scheduler_devices_used_twice", "Devices that several claims have."
+        n_devices = len(self._snapshot.devices.objects.doubly_used())
+        return GaugeMetricFamily(name, text, value=n_devices)
 
     def _domains(self) -> Iterator[GaugeMetricFamily]:
         from prometheus_client.core import GaugeMetricFamily

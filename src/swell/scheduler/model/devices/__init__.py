@@ -13,6 +13,7 @@ In reading order:
 - `answers`: the same for all nodes, kept up to date.
 - `results`: the allocation of a claim as it is written.
 - `choices`: the devices that placed pods are to get until that is written.
+- `preparation`: what has to be written for the claims of a gang before it is bound, and back.
 - `refusals`: the sentences that say why a node refuses a pod.
 - `rules`: for a task, the nodes that refuse it because of its claims, with the reasons.
 
