@@ -147,7 +147,8 @@ class CsiNodeDriver(ApiStruct, frozen=True):
 class CsiNodeSpec(ApiStruct, frozen=True):
     """The CSI drivers of a node."""
 
-    drivers: tuple[CsiNodeDriver, ...] = ()
+    # A kubelet without drivers writes null.
+    drivers: tuple[CsiNodeDriver, ...] | None = ()
 
 
 class CsiNode(ApiStruct, frozen=True):

@@ -82,13 +82,13 @@ class StorageObjects:
         node = csi_node.metadata.name
         self.remove_csi_node(node)
         self._csi_nodes[node] = csi_node
-        for driver in csi_node.spec.drivers:
+        for driver in csi_node.spec.drivers or ():
             if driver.allocatable is not None and driver.allocatable.count is not None:
                 self._limits.setdefault(driver.name, {})[node] = driver.allocatable.count
 
     def remove_csi_node(self, name: str) -> None:
         old = self._csi_nodes.pop(name, None)
-        for driver in old.spec.drivers if old is not None else ():
+        for driver in (old.spec.drivers or ()) if old is not None else ():
             limits = self._limits.get(driver.name, {})
             limits.pop(name, None)
             if not limits:
