@@ -158,7 +158,9 @@ class Shape:
         self.quota_amounts: tuple[tuple[int, float], ...] = tuple(
             (p, amounts[p]) for p in self.quota_places.tolist()
         )
-        self.best_effort = self.is_known and not len(self.quota_places)
+        # Best-effort pods start without the others of their gang: they fit anywhere. Those with
+        # claims do not, whatever they request.
+        self.best_effort = self.is_known and not len(self.quota_places) and not self.has_claims
 
 
 class ShapeCache:

@@ -12,6 +12,7 @@ from swell.api.devices import DELETE_PROTECTION, ResourceClaim
 from swell.api.kinds import (
     DEVICE_CLASSES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -27,7 +28,7 @@ from swell.scheduler.live.device_releases import DEVICE_USED_TWICE
 from swell.scheduler.live.settings import SchedulerSettings
 from tests.device_actor import ClaimActor
 from tests.resource_objects import DRIVER, a_device_class, a_resource_claim, a_slice, a_template
-from tests.storage_objects import HOST, a_claim, a_class, mounts
+from tests.storage_objects import HOST, a_claim, a_class, a_volume, mounts
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 from tests.unit.scheduler.live.test_preparer import with_timeout
 from tests.volume_actor import VolumeActor
@@ -281,6 +282,36 @@ def test_pods_of_a_gang_need_not_all_have_claims() -> None:
         await stage.pod("gang-2", "gang")
 
         await until_bound(stage, 3)
+
+    played(play)
+
+
+def test_gang_that_requests_nothing_else_is_a_gang() -> None:
+    """Pods without requests are usually best effort. With claims they wait for each other."""
+
+    async def play(stage: Stage) -> None:
+        bare = [{"name": "c", "image": "i"}]
+        await stage.user.create(STORAGE_CLASSES.untyped(), a_class())
+        for at in range(2):
+            claim = a_claim(f"data-{at}", namespace=NAMESPACE)
+            del claim["metadata"]["uid"], claim["status"]
+            await stage.user.create(PERSISTENT_VOLUME_CLAIMS.untyped(), claim)
+        volume = a_volume("pv", "a", hostPath={"path": "/x"})
+        del volume["status"]
+        await stage.user.create(PERSISTENT_VOLUMES.untyped(), volume)
+        stage.start()
+        await stage.sleep(1)
+        await gang(stage, 5, containers=bare, **OWN)
+        await stage.group("disks", 2)
+        for at in range(2):
+            await stage.pod(f"disks-{at}", "disks", containers=bare, volumes=mounts(f"data-{at}"))
+        await stage.sleep(15)
+
+        assert not await stage.where()
+        assert devices_of(*await claims_of(stage)) == []
+        for name, text in (("gang", "of 4 devices there 4 in use"), ("disks", "has no volume")):
+            (condition,) = (await stage.read_group(name)).status.conditions
+            assert text in condition.message
 
     played(play)
 
