@@ -11,10 +11,11 @@ import tomllib
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
+_OVERLAYS = ("namespaced", "reports", "reports-proxy")
 # Files, and the text that a version follows in them.
 PLACES = (
     *((f"deploy/{name}kustomization.yaml", "newTag: ") for name in ("", "beside-volcano/")),
-    *((f"deploy/{name}/kustomization.yaml", "newTag: ") for name in ("namespaced", "reports")),
+    *((f"deploy/{name}/kustomization.yaml", "newTag: ") for name in _OVERLAYS),
     ("deploy/chart/files/page/kustomization.yaml", "newTag: "),
     ("deploy/chart/Chart.yaml", "version: "),
     ("deploy/chart/Chart.yaml", "appVersion: "),

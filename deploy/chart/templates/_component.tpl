@@ -48,6 +48,9 @@ is changed in them.
 {{- if (default dict $values.reports).enabled }}
 {{- include "swell.reports" (dict "root" $root "values" $values "object" $object) }}
 {{- end }}
+{{- if (default dict $values.reports).proxy }}
+{{- include "swell.proxy" $object }}
+{{- end }}
 {{- if or (ne $object.kind "ServiceAccount") $values.serviceAccount.create }}
 {{- include "swell.object" (dict "root" $root "object" $object) }}
 {{- end }}
@@ -97,6 +100,18 @@ is changed in them.
 {{- with .values.podLabels }}{{ $_ := set $template.metadata "labels" (merge $template.metadata.labels .) }}{{ end }}
 {{- with .values.podSecurityContext }}{{ $_ := set $pod "securityContext" . }}{{ end }}
 {{- with .values.securityContext }}{{ $_ := set $container "securityContext" . }}{{ end }}
+{{- end }}
+
+{{- /* Reports through the API server: a flag of the operator, and the right that it needs. */}}
+{{- define "swell.proxy" -}}
+{{- if and (eq .kind "ClusterRole") (eq .metadata.name "swell-operator") }}
+{{- $right := dict "apiGroups" (list "") "resources" (list "pods/proxy") "verbs" (list "get") }}
+{{- $_ := set . "rules" (append .rules $right) }}
+{{- end }}
+{{- if eq .kind "Deployment" }}
+{{- $container := first .spec.template.spec.containers }}
+{{- $_ := set $container "args" (append $container.args "--reports-proxy") }}
+{{- end }}
 {{- end }}
 
 {{- /* The endpoint for reports: a port of the Deployment and of its Service, and the flags. */}}

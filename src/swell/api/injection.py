@@ -41,6 +41,8 @@ INSTANCE_VARIABLE = "TRAININGJOB_INSTANCE"
 # The path of the report at the bus port, and the label from which the token of those who may read
 # it is derived: the hexadecimal HMAC-SHA-256 of the label, by the job's secret.
 REPORT_PATH = "/report"
+# The header with that token, where the API server passes the request on: it keeps the usual one.
+REPORT_TOKEN_HEADER = "X-Swell-Token"  # noqa: S105 (the name of a header)
 REPORT_TOKEN_LABEL = b"swell report"
 # Where pods cannot be asked: the address to which a leader sends its report, and the file with the
 # token by which the API server knows the pod. The token is good for this audience alone.

@@ -216,6 +216,19 @@ def test_reports_endpoint_is_the_one_of_kustomize(helm: Helm, kubectl: Kubectl) 
     assert changed == {(kind, NAMESPACE, "swell-operator") for kind in ("Deployment", "Service")}
 
 
+def test_asking_through_the_server_is_as_kustomize_has_it(helm: Helm, kubectl: Kubectl) -> None:
+    """A flag, and one right more, where it is asked for; nobody has that right otherwise."""
+    plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy" / "reports-proxy")))
+    del plain["Namespace", "", NAMESPACE]
+    asked = ("--set", "operator.reports.proxy=true")
+    objects = _rendered(helm, "--include-crds", "--no-hooks", *asked)
+
+    assert objects == plain
+    rules = objects["ClusterRole", "", "swell-operator"]["rules"]
+    assert {"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"]} in rules
+    assert "pods/proxy" not in json.dumps([body.get("rules") for body in _rendered(helm).values()])
+
+
 def test_reports_endpoint_has_flags_that_the_operator_takes(helm: Helm) -> None:
     """With a certificate it is HTTPS; a port and an address of one's own reach the flags."""
     objects = _rendered(

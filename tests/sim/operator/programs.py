@@ -8,9 +8,13 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import encode
 from swell.api.report import StragglerReport, TrainingReport
 from swell.operator.aitrainingjob.kind import AITrainingJobInformers, report_target
-from swell.operator.framework.report_client import NoReportError, ReportAnswer
-from swell.operator.framework.report_puller import FetchReport
-from swell.operator.framework.reports import ReportTarget
+from swell.operator.framework.reports import (
+    FetchReport,
+    NoReportError,
+    ReportAnswer,
+    ReportSource,
+    ReportTarget,
+)
 from swell.sim.process import Ports
 
 # Of all answers: none at all, something that is no report, and one that names another leader.
@@ -29,11 +33,11 @@ def with_addresses(job: AITrainingJob, informers: AITrainingJobInformers) -> Rep
 
 
 def simulated_programs(ports: Ports) -> FetchReport:
-    async def fetch(address: str, port: int, token: str) -> ReportAnswer:
+    async def fetch(target: ReportTarget, source: ReportSource) -> ReportAnswer:
         chance = ports.random.random()
         await ports.clock.sleep(2 * ports.random.random() ** 4)
-        if chance < SILENT or not token or not port:
-            raise NoReportError(address)
+        if chance < SILENT or not target.token or not target.port:
+            raise NoReportError(source.address)
         if chance < NONSENSE:
             return ReportAnswer(200, b'{"generation": -1}')
         if chance < OTHER:

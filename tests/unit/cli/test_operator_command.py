@@ -26,7 +26,7 @@ FLAGS = (
     "--gang", "--no-gang", "--gang-api", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
-    "--reports-addr", "--reports-url", "--reports-cert-dir",
+    "--reports-addr", "--reports-url", "--reports-cert-dir", "--reports-proxy",
 )  # fmt: skip
 
 Started = tuple[ControllerProcess, command.OperatorServices]

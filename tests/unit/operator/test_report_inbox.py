@@ -15,10 +15,9 @@ from swell.api import injection
 from swell.api.codec import encode
 from swell.api.meta import Body, Key, Status, Uid
 from swell.api.resource import Resource
-from swell.operator.framework.report_client import NoReportError, ReportAnswer
 from swell.operator.framework.report_inbox import PACE_S, ReportInbox
 from swell.operator.framework.report_puller import ReportPuller
-from swell.operator.framework.reports import ReportSource, ReportTarget
+from swell.operator.framework.reports import NoReportError, ReportAnswer, ReportSource, ReportTarget
 from swell.operator.framework.training import TrainingParts, add_training_parts
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import ServerError

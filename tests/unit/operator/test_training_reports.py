@@ -16,10 +16,12 @@ from swell.api.codec import encode
 from swell.api.meta import Key, Uid
 from swell.api.report import REPORT_BYTES_MAX, TrainingReport, TrainingState
 from swell.api.times import parse_time
-from swell.operator.framework.report_client import NoReportError, ReportAnswer, fetch_report
+from swell.operator.framework.report_client import fetch_report
 from swell.operator.framework.report_puller import SPACING_S, ReportPuller
 from swell.operator.framework.reports import (
+    NoReportError,
     ReceivedReport,
+    ReportAnswer,
     ReportError,
     ReportSource,
     ReportTarget,
@@ -268,11 +270,11 @@ class Programs:
         )
         return ReportTarget(Uid(key.name), "token", 23232, sources)
 
-    async def fetch(self, address: str, port: int, token: str) -> ReportAnswer:
-        self.asked.append((self.clock.monotonic(), address))
-        index = int(address.rpartition("/")[2])
-        if index in self.down or (port, token) != (23232, "token"):
-            raise NoReportError(address)
+    async def fetch(self, target: ReportTarget, source: ReportSource) -> ReportAnswer:
+        self.asked.append((self.clock.monotonic(), source.address))
+        index = int(source.address.rpartition("/")[2])
+        if index in self.down or (target.port, target.token) != (23232, "token"):
+            raise NoReportError(source.address)
         if index != self.leader:
             return ReportAnswer(404, encode({"leader": self.leader}))
         self.step += 1

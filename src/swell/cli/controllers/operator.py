@@ -305,9 +305,9 @@ class JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """The endpoint for reports of training programs, where these cannot be asked by the operator.
+    """The ways of reports where the operator cannot ask training programs at their own addresses.
 
-    Each pod then gets a token of the audience `swell`, which is bound to it.
+    With an endpoint, each pod gets a token of the audience `swell`, which is bound to it.
     """
 
     reports_addr: Annotated[
@@ -323,6 +323,13 @@ class ReportOptions:
             "Folder with tls.crt and tls.key for HTTPS, which pods can verify; without one, HTTP.",
         ),
     ] = ""
+    reports_proxy: Annotated[
+        bool,
+        option(
+            "--reports-proxy",
+            "Ask training programs through the API server, by the right to pods/proxy.",
+        ),
+    ] = False
 
     def check(self) -> None:
         """Raise CommandError for flags that make no sense together."""
@@ -399,6 +406,7 @@ def _add_services(
     from swell.cli.controllers.process import candidacy
     from swell.operator.aitrainingjob.kind import ai_training_job_kind
     from swell.operator.framework.program import operate
+    from swell.operator.framework.report_client import ask_directly, ask_through
     from swell.operator.trainingjob.kind import training_job_kind
 
     cluster, clock, rng = dependencies.cluster, dependencies.clock, dependencies.random
@@ -416,6 +424,8 @@ def _add_services(
         )
         manager.add("autoscaler", choose_sizes)
     inbox = _report_inbox(manager, dependencies, services.reports)
+    passes_on = services.reports.reports_proxy
+    fetch_report = ask_through(cluster.ask_pod) if passes_on else ask_directly
     kinds: list[AnyJobKind] = [
         training_job_kind(services.training_jobs),
         ai_training_job_kind(services.jobs),
@@ -431,6 +441,7 @@ def _add_services(
             metrics=metrics,
             health=health,
             inbox=inbox,
+            fetch_report=fetch_report,
         )
         manager.add(kind.names.service, work)
 

@@ -31,12 +31,11 @@ from swell.cli.controllers.options import (
 )
 from swell.cluster.embedded.http.credentials import self_signed
 from swell.cluster.kube.access import Access, KubeUser
-from swell.cluster.kube.client import connect
+from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import is_address
 from swell.cluster.kube.policy import LIMITS, ClientLimits
 from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
-from swell.runtime.cluster import Cluster
 from swell.runtime.health import METRICS_PATH, Endpoints, HealthChecks
 from swell.runtime.leader import Election, LeaseTimes
 from swell.runtime.manager import Manager, ServiceFailedError
@@ -50,7 +49,7 @@ class ProgramDependencies:
     """The parts of the process that its services use."""
 
     access: Access
-    cluster: Cluster
+    cluster: KubeCluster
     clock: Clock
     random: random.Random
     metrics: Metrics

@@ -40,6 +40,7 @@ class KubeCall(Generic[R]):
     body: bytes | None = None
     content_type: str = JSON
     accept: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()  # beside those that every call has
 
     @property
     def writes(self) -> bool:
@@ -129,6 +130,14 @@ def delete_collection(
 def raw(path: str, accept: str = JSON) -> KubeCall[bytes]:
     """Returns the call for something that is no object: a log, a table, a version."""
     return KubeCall("GET", path, lambda answer: answer, accept=accept)
+
+
+def pod_port(
+    pod: Key, port: int, path: str, headers: tuple[tuple[str, str], ...]
+) -> KubeCall[bytes]:
+    """Returns the call that the API server passes on to a port of a pod, without credentials."""
+    place = f"/api/v1/namespaces/{quote(pod.namespace, '')}/pods/{quote(pod.name, '')}:{port}"
+    return KubeCall("GET", f"{place}/proxy{path}", lambda answer: answer, headers=headers)
 
 
 def _write(

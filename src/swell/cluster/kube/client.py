@@ -98,6 +98,21 @@ class KubeCluster:
         """Opens an answer that is no object and may go on for long, such as a log."""
         return self._transport.stream(calls.raw(path, accept="*/*"), life_s)
 
+    async def ask_pod(
+        self,
+        pod: Key,
+        port: int,
+        path: str,
+        headers: tuple[tuple[str, str], ...] = (),
+        *,
+        within_s: float,
+        bytes_max: int,
+    ) -> tuple[int, bytes]:
+        """Asks a program through the server; returns the status and the content of its answer."""
+        call = calls.pod_port(pod, port, path, headers)
+        answer = await self._transport.ask(call, within_s, bytes_max)
+        return answer.head.status, answer.body
+
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
         return await self._transport.send(calls.create(resource, body, options))
 

@@ -83,12 +83,13 @@ class ServerAddress:
         """Returns the bytes of a call's request."""
         body = call.body
         length = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
-        return b"%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: swell\r\n%s%s\r\n%s" % (
+        return b"%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: swell\r\n%s%s%s\r\n%s" % (
             call.method.encode(),
             self._prefix,
             call.path.encode(),
             self._host_header,
             _header_lines(call.accept, authorization, call.content_type if body else ""),
+            _own_lines(call.headers),
             length,
             body or b"",
         )
@@ -97,10 +98,14 @@ class ServerAddress:
 @lru_cache(maxsize=64)
 def _header_lines(accept: str, authorization: str, content_type: str) -> bytes:
     """Returns the headers that are the same for most calls, which is why they are cached."""
-    lines = {"Accept": accept, "Authorization": authorization, "Content-Type": content_type}
-    text = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
+    lines = (("Accept", accept), ("Authorization", authorization), ("Content-Type", content_type))
+    return _own_lines(tuple(line for line in lines if line[1]))
+
+
+def _own_lines(lines: tuple[tuple[str, str], ...]) -> bytes:
+    text = "".join(f"{name}: {value}\r\n" for name, value in lines)
     # A token read from a file could otherwise add headers of its own.
-    if text.count("\n") != sum(map(bool, lines.values())):
+    if text.count("\n") != len(lines):
         raise UnreachableError("a header with a line break is not sent")
     return text.encode("latin-1")
 

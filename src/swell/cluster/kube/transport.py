@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 
 from swell.cluster import decoding
 from swell.cluster.kube.access import Access
+from swell.cluster.kube.answers import HttpAnswer, TooLargeError
 from swell.cluster.kube.calls import KubeCall
 from swell.cluster.kube.connection import KubeEndpoint
 from swell.cluster.kube.credentials import client_tls, credential_source
@@ -110,6 +111,27 @@ class Transport:
             yield read
         finally:
             stream.close()
+
+    async def ask(self, call: KubeCall[R], within_s: float, bytes_max: int) -> HttpAnswer:
+        """Returns the answer as it is, whatever its status, by a connection of its own.
+
+        For calls that the server passes on to programs: how long and how large their answers are is
+        no word of the server. Raises UnreachableError when there is none within these bounds.
+        """
+        request = self._address.request(call, await self._credentials.authorization())
+        with port_errors(call):
+            stream = await self._endpoint.connect(lambda: AnswerStream(within_s))
+            try:
+                head, body = await stream.ask(request), b""
+                while part := await stream.read():
+                    body += part
+                    if len(body) > bytes_max:
+                        raise TooLargeError(f"more than {bytes_max} bytes")
+            finally:
+                stream.close()
+        if head.status == 401:
+            self._credentials.forget()
+        return HttpAnswer(head, body)
 
     async def _open(self, call: KubeCall[R], total_s: float) -> AnswerStream:
         request = self._address.request(call, await self._credentials.authorization())

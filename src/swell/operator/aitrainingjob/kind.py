@@ -304,11 +304,12 @@ def report_target(job: AITrainingJob, informers: AITrainingJobInformers) -> Repo
             one.pod.status.pod_ip,
             one.pod.metadata.annotations.get(REPORT_ANNOTATION, ""),
             one.pod.metadata.uid,
+            one.pod.metadata.name,
         )
         for one in sorted(running, key=lambda one: (one.index, one.role))
     )
     every = (c for spec in job.spec.replica_specs.values() for c in containers_of(spec.template))
-    return ReportTarget(meta.uid, token, asked_port(every), sources)
+    return ReportTarget(meta.uid, token, asked_port(every), sources, meta.namespace)
 
 
 def _placeholder(meta: ObjectMeta, body: Body) -> AITrainingJob:

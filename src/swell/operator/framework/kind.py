@@ -23,8 +23,12 @@ from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.malformed import JobSnapshot, MalformedRules
 from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.orphans import OrphanRules
-from swell.operator.framework.report_puller import FetchReport
-from swell.operator.framework.reports import REPORT_PACE_S, ReceivedReport, ReportTarget
+from swell.operator.framework.reports import (
+    REPORT_PACE_S,
+    FetchReport,
+    ReceivedReport,
+    ReportTarget,
+)
 from swell.operator.framework.settings import OperatorSettings
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock

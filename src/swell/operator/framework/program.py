@@ -20,8 +20,9 @@ from swell.operator.framework.kind import (
     JobT,
     SnapshotT,
 )
-from swell.operator.framework.report_client import fetch_report
+from swell.operator.framework.report_client import ask_directly
 from swell.operator.framework.report_inbox import ReportInbox
+from swell.operator.framework.reports import FetchReport
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.errors import AlreadyExistsError
@@ -49,6 +50,7 @@ async def operate(
     metrics: Metrics | None = None,
     health: HealthChecks | None = None,
     inbox: ReportInbox | None = None,
+    fetch_report: FetchReport = ask_directly,
 ) -> None:
     """Run one job kind's operator until cancelled; plans that have begun are then finished.
 

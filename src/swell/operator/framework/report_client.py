@@ -1,33 +1,74 @@
-"""Asks one pod for its job's report: one short HTTP request, bounded in time and size."""
+"""Asks one pod for its job's report: one short HTTP request, bounded in time and size.
+
+It goes to the pod itself, or where a policy forbids that through the API server.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Awaitable
+from typing import Protocol
 
-from swell.api.injection import REPORT_PATH
+from swell.api.injection import REPORT_PATH, REPORT_TOKEN_HEADER
+from swell.api.meta import Key
 from swell.api.report import REPORT_BYTES_MAX
+from swell.operator.framework.reports import (
+    FetchReport,
+    NoReportError,
+    ReportAnswer,
+    ReportSource,
+    ReportTarget,
+)
+from swell.runtime.errors import ClusterError, UnreachableError
 
 # A program answers from memory. Who needs longer than this is asked again the next time.
 ANSWER_S = 2.0
 _HEAD_BYTES_MAX = 4096
-_OK = 200
+# A server that cannot pass a request on says why in an answer of its own.
+_PASSED_BYTES_MAX = max(REPORT_BYTES_MAX, 4096)
 
 
-class NoReportError(Exception):
-    """The pod cannot be reached, or does not answer as a program does that reports."""
+class AskPod(Protocol):
+    """Sends a request to a port of a pod through the API server; status and content come back."""
+
+    def __call__(
+        self,
+        pod: Key,
+        port: int,
+        path: str,
+        headers: tuple[tuple[str, str], ...],
+        *,
+        within_s: float,
+        bytes_max: int,
+    ) -> Awaitable[tuple[int, bytes]]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ReportAnswer:
-    """The status of an answer, and its content."""
+async def ask_directly(target: ReportTarget, source: ReportSource) -> ReportAnswer:
+    """Ask the pod at its own address."""
+    return await fetch_report(source.address, target.port, target.token)
 
-    status: int
-    body: bytes
 
-    @property
-    def is_report(self) -> bool:
-        return self.status == _OK
+def ask_through(server: AskPod) -> FetchReport:
+    """Ask pods through the API server, which needs the right to `pods/proxy`."""
+
+    async def ask(target: ReportTarget, source: ReportSource) -> ReportAnswer:
+        pod = Key(target.namespace, source.pod)
+        headers = ((REPORT_TOKEN_HEADER, target.token),)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                status, body = await server(
+                    pod,
+                    target.port,
+                    REPORT_PATH,
+                    headers,
+                    within_s=ANSWER_S,
+                    bytes_max=_PASSED_BYTES_MAX,
+                )
+        except (OSError, ClusterError, UnreachableError) as error:
+            raise NoReportError(f"{pod}: {error or type(error).__name__}") from error
+        return ReportAnswer(status, body)
+
+    return ask
 
 
 async def fetch_report(address: str, port: int, token: str) -> ReportAnswer:

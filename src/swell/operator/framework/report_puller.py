@@ -9,7 +9,7 @@ of the operator's time.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -17,9 +17,10 @@ import msgspec
 from swell.api.backoff import Backoff
 from swell.api.codec import decode
 from swell.api.meta import Key, Uid
-from swell.operator.framework.report_client import NoReportError, ReportAnswer
 from swell.operator.framework.reports import (
     REPORT_PACE_S,
+    FetchReport,
+    NoReportError,
     ReceivedReport,
     ReportError,
     ReportSource,
@@ -32,8 +33,6 @@ from swell.runtime.manager import Bug, contain, run_workers
 from swell.runtime.queue import QueueClosedError, WorkQueue
 
 log = get_logger(__name__)
-
-FetchReport = Callable[[str, int, str], Awaitable[ReportAnswer]]
 
 # Requests under way at once. Each is bounded by `report_client.ANSWER_S`.
 N_WORKERS = 8
@@ -180,7 +179,7 @@ class ReportPuller:
                 continue
             asked.add((source.role, source.index))
             try:
-                answer = await self._fetch(source.address, target.port, target.token)
+                answer = await self._fetch(target, source)
             except NoReportError as error:
                 log.debug("no report", why=str(error))
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -23,6 +24,7 @@ from swell.api.training import TrainingSave, TrainingStatus, TrainingStraggler
 _SHAPE = re.compile(r"[1-9][0-9]{0,5}/[1-9][0-9]{0,5}/[1-9][0-9]{0,8}", re.ASCII)
 # No step takes longer than a day; the texts of a status are short by these bounds.
 _STEP_S_MAX, _BATCH_MAX = 86400.0, 999_999_999
+_OK = 200
 # The largest integer that every JSON reader keeps exact.
 COUNT_MAX = 2**53 - 1
 _NUMBER_MAX = 1e15
@@ -56,6 +58,7 @@ class ReportSource:
     address: str
     written: str = ""
     uid: str = ""  # the pod's
+    pod: str = ""  # its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,27 @@ class ReportTarget:
     token: str
     port: int
     sources: tuple[ReportSource, ...]
+    namespace: str = ""
+
+
+class NoReportError(Exception):
+    """The pod cannot be reached, or does not answer as a program does that reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAnswer:
+    """The status of an answer, and its content."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_report(self) -> bool:
+        return self.status == _OK
+
+
+# Asks one of a job's pods. Raises NoReportError.
+FetchReport = Callable[[ReportTarget, ReportSource], Awaitable[ReportAnswer]]
 
 
 def read_report(raw: bytes) -> TrainingReport:

@@ -247,11 +247,12 @@ def report_target(job: TrainingJob, informers: TrainingJobInformers) -> ReportTa
             pod.status.pod_ip,
             pod.metadata.annotations.get(REPORT_ANNOTATION, ""),
             pod.metadata.uid,
+            pod.metadata.name,
         )
         for index, pod in sorted(running, key=lambda one: (one[0], one[1].metadata.name))
     )
     containers = objects((trainer.spec.template.get("spec") or {}).get("containers"))
-    return ReportTarget(meta.uid, token, asked_port(containers), sources)
+    return ReportTarget(meta.uid, token, asked_port(containers), sources, meta.namespace)
 
 
 def problems_of(job: TrainingJob) -> tuple[str, ...]:

@@ -13,7 +13,12 @@ from swell.operator.aitrainingjob.kind import ai_training_job_kind
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
-from swell.operator.framework.report_client import NoReportError, ReportAnswer
+from swell.operator.framework.reports import (
+    NoReportError,
+    ReportAnswer,
+    ReportSource,
+    ReportTarget,
+)
 from swell.replay.live.manifests import DEVICE, address_of
 from swell.replay.live.programs import ReplayedProgram
 from swell.runtime.clock import Clock
@@ -60,11 +65,10 @@ class ControlPlane:
 
         by_address = {address_of(name): program for name, program in programs.items()}
 
-        async def fetch(address: str, port: int, token: str) -> ReportAnswer:
-            del port, token
-            if address not in by_address:
-                raise NoReportError(address)
-            return by_address[address].answer()
+        async def fetch(_: ReportTarget, source: ReportSource) -> ReportAnswer:
+            if source.address not in by_address:
+                raise NoReportError(source.address)
+            return by_address[source.address].answer()
 
         dependencies = ControllerDependencies(
             self.connect("operator"),

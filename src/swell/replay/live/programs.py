@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from swell.api.codec import encode
-from swell.operator.framework.report_client import NoReportError, ReportAnswer
+from swell.operator.framework.reports import NoReportError, ReportAnswer
 from swell.replay.live.reports import report_of
 from swell.replay.physics import JobRun
 from swell.runtime.clock import Clock

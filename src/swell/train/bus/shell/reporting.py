@@ -50,12 +50,16 @@ def _is_long(received: bytes) -> bool:
 
 
 def _token(lines: list[str]) -> str:
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip().lower() == "authorization":
-            scheme, _, token = value.strip().partition(" ")
-            return token.strip() if scheme.lower() == "bearer" else ""
-    return ""
+    fields = {name.strip().lower(): value.strip() for name, _, value in _parted(lines)}
+    # An API server that passes a request on keeps its Authorization to itself.
+    if injection.REPORT_TOKEN_HEADER.lower() in fields:
+        return fields[injection.REPORT_TOKEN_HEADER.lower()]
+    scheme, _, token = fields.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _parted(lines: list[str]) -> list[tuple[str, str, str]]:
+    return [line.partition(":") for line in lines]
 
 
 def _reply(code: int, body: bytes | dict[str, object]) -> bytes:
