@@ -42,7 +42,8 @@ def main() -> None:
             job.opt_state = jax.tree.map(lambda m, g: 0.9 * m + g, job.opt_state, grads)
             job.params = jax.tree.map(lambda p, m: p - 0.02 * m, job.params, job.opt_state)
         if job.steps > done:
-            say(step=job.steps, size=job.size, rank=job.rank)
+            plan = job._elastic._formed().plan
+            say(step=job.steps, size=plan.size, rank=job.rank, generation=plan.generation)
     flat = np.concatenate([np.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(job.params)])
     say(final=flat.tolist(), steps=job.steps)
 

@@ -87,7 +87,14 @@ def main() -> None:
             if done + 1 == epochs * -(-N_SAMPLES // N_BATCH):
                 final = weights(model)  # while there is a group to gather from
         if model.steps > done:
-            say(step=model.steps, samples=model.samples, size=model.size, rank=model.rank)
+            plan = model._formed().plan
+            say(
+                step=model.steps,
+                samples=model.samples,
+                size=plan.size,
+                rank=model.rank,
+                generation=plan.generation,
+            )
     say(final=final, steps=model.steps, rate=optimizer.param_groups[0]["lr"])
 
 
