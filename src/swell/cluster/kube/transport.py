@@ -129,8 +129,7 @@ class Transport:
                         raise TooLargeError(f"more than {bytes_max} bytes")
             finally:
                 stream.close()
-        if head.status == 401:
-            self._credentials.forget()
+        # A 401 may be the program's word: credentials are renewed after other calls.
         return HttpAnswer(head, body)
 
     async def _open(self, call: KubeCall[R], total_s: float) -> AnswerStream:
