@@ -132,6 +132,33 @@ def test_fsdp_survives_its_leader_and_grows(
         assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
 
 
+def test_fsdp_with_two_copies_survives_two_deaths(
+    cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """Two neighbours of four die at once, and with them one shard and its nearer copy."""
+    cluster.set_variable("WRAP", "fsdp")
+    cluster.set_variable("COPIES", "2")
+    cluster.begin(4)
+    cluster.wait(lambda: any(f.get("step", 0) > 20 for f in cluster.facts()), WITHIN_S)
+    cluster.set_pace(SLOW_S)
+    indexes = {f["rank"]: f["index"] for f in cluster.facts() if f.get("size") == 4}
+    lost = cluster.replace(indexes[1], indexes[2])
+    cluster.wait_for_size(2, lost, WITHIN_S)
+    before = max(f["step"] for f in cluster.facts() if "step" in f and f["at"] < lost)
+    again = min(f["step"] for f in cluster.facts(lost) if f.get("size") == 2)
+    cluster.wait_for_size(4, lost, WITHIN_S)
+    cluster.set_pace(0.0)
+
+    assert cluster.wait_for_end(600) == [0, 0, 0, 0]
+
+    assert before - again < 12
+    finals = [fact for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 4
+    for fact in finals:
+        assert fact["steps"] == N_STEPS
+        assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
+
+
 def test_fsdp_goes_back_to_its_checkpoint_after_too_many_losses(
     cluster: TrainingCluster, undisturbed: np.ndarray, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def main() -> None:
     more: dict[str, Any] = {}
     if os.environ.get("WRAP") == "fsdp":
         more = {"wrap": train.fsdp, "redundancy_steps": int(os.environ.get("COPY_STEPS", "10"))}
+        more["redundancy"] = int(os.environ.get("COPIES", "1"))
     more["save_every"] = float(os.environ.get("SAVE_EVERY", "600"))
     model = Elastic(net, optimizer, scheduler, checkpoint=os.environ.get("CHECKPOINT"), **more)
     model.on_change(lambda old, new: say(change=[old, new], at_step=model.steps))
