@@ -42,6 +42,12 @@ LAUNCH = ("-m", "swell.train.launch", "--framework")
 TORCHRUN = ("-m", "torch.distributed.run", "--nnodes=1:4", "--max-restarts=100")
 # As in examples/train-torchrun.yaml: all else comes from the operator, member 0 is the host.
 C10D = 'export PET_LOCAL_ADDR="$TRAININGJOB_SERVICE"; '
+# Agents that meet through a file of a folder they share: nobody keeps their store.
+FILE_STORE = {
+    "PET_RDZV_ENDPOINT": "$(FACTS)/../rendezvous",
+    "PET_RDZV_CONF": "store_type=file,last_call_timeout=3,keep_alive_interval=1,"
+    "keep_alive_max_attempt=5",
+}
 KILLS = ("kill one", "kill the leader")
 RESIZES = ("4 to 2", "2 to 4")
 URGENT = "urgent"
@@ -76,6 +82,12 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
         (),
     ),
     "torchrun": (TrainingWay(TORCH, (*TORCHRUN, SCRIPT), TORCH_DDP, setup=C10D, host=0), ()),
+    "torchrun with a file": (
+        TrainingWay(
+            TORCH, (*TORCHRUN, SCRIPT), TORCH_DDP, setup=C10D, host=0, variables=FILE_STORE
+        ),
+        (),
+    ),
 }
 
 

@@ -96,10 +96,11 @@ def rows(found: Events) -> list[Row]:
         "launcher Paddle": 3.0,
         "torchrun with backend swell": 15.0,
         "torchrun": 30.0,
+        "torchrun with a file": 30.0,
     }
     for way, bound_s in bounds.items():
         made += [_row(found, way, event, bound_s) for event in CHANGES]
-    made.append(_crashes(found, "torchrun"))
+    made += [_crashes(found, way) for way in ("torchrun", "torchrun with a file")]
     return made
 
 

@@ -58,7 +58,8 @@ What the words mean:
 - *torchrun* runs a plain DDP script that saves after every step, with the variables that the
   operator sets; the launcher and torchrun's `swell` backend run the same script. Its *leader* is
   the member that keeps the agents' store: when it dies all other agents end, and the operator
-  starts them again. Nothing but another backend changes that.
+  starts them again. *With a file* in a folder that all members share there is no such member
+  ([how](launch.md#torchrun-itself-with-the-rendezvous-backend-swell)).
 
 ## How they were taken
 
