@@ -234,6 +234,8 @@ class Elastic:
                 hooks=self._hooks,
                 hang=hang_watch_of(os.environ) if self._place else None,
             )
+            is_scaled = self._scale == "member" and self._lr_rule == "adascale"
+            self._engine_made.measures.noise_counts = is_scaled
             self._framework.connect(self._engine_made)
         return self._engine_made
 
@@ -266,9 +268,12 @@ class Elastic:
     def _factor(self, size: int, batch_size: int) -> float:
         if self._scale == "global":
             return 1.0
-        noise = self._engine.reporter.facts.noise
         return rate_factor(
-            self._lr_rule, size=size, base=self._base_size, batch=batch_size, noise=noise
+            self._lr_rule,
+            size=size,
+            base=self._base_size,
+            batch=batch_size,
+            noise=self._ledger.noise,
         )
 
     def _say_totals(self, source: SampleSource, batch_size: int, epochs: int) -> None:

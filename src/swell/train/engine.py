@@ -80,7 +80,7 @@ class Engine:
         self._release_file = release_file
         self.hooks = hooks or TrainHooks()
         self.reporter = Reporter(group.publish, saver, hang=hang)
-        self.measures = Measures(collectives, self.reporter.facts)
+        self.measures = Measures(collectives, self.reporter.facts, ledger)
         self.now: Generation | None = None
         self._held, self._trained = NOTHING, False
         self._broken = False

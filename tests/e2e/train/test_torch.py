@@ -212,6 +212,23 @@ def test_whole_job_preempted_loses_no_step(
     assert np.abs(np.array(final["final"]) - undisturbed).max() < 1e-5
 
 
+def test_members_that_scale_by_the_noise_have_equal_weights(cluster: TrainingCluster) -> None:
+    """A newcomer steps as far as the others do, who have measured the noise before it came."""
+    cluster.set_variable("SCALE", "adascale")
+    cluster.begin(2)
+    cluster.wait(lambda: any(f.get("step", 0) > 45 for f in cluster.facts()), WITHIN_S)
+    cluster.set_pace(SLOW_S)
+    grown = cluster.resize(3)
+    cluster.wait_for_size(3, grown, WITHIN_S)
+    cluster.set_pace(0.0)
+
+    assert cluster.wait_for_end(600) == [0, 0, 0]
+
+    finals = [fact["final"] for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 3
+    assert np.ptp(np.array(finals), axis=0).max() < 1e-9
+
+
 def test_under_torchrun_and_alone_it_runs_unchanged(tmp_path: Path) -> None:
     """The example trains as one process, and with torchrun's variables."""
     example = str(ROOT / "examples" / "train" / "elastic_ddp.py")

@@ -70,6 +70,8 @@ def main() -> None:
         more = {"wrap": train.fsdp, "redundancy_steps": int(os.environ.get("COPY_STEPS", "10"))}
         more["redundancy"] = int(os.environ.get("COPIES", "1"))
     more["save_every"] = float(os.environ.get("SAVE_EVERY", "600"))
+    if os.environ.get("SCALE"):
+        more |= {"scale": "member", "lr_rule": os.environ["SCALE"]}
     model = Elastic(net, optimizer, scheduler, checkpoint=os.environ.get("CHECKPOINT"), **more)
     model.on_change(lambda old, new: say(change=[old, new], at_step=model.steps))
     criterion = torch.nn.MSELoss()
@@ -96,7 +98,7 @@ def main() -> None:
                 rank=model.rank,
                 generation=plan.generation,
             )
-    say(final=final, steps=model.steps, rate=optimizer.param_groups[0]["lr"])
+    say(final=final or weights(model), steps=model.steps, rate=optimizer.param_groups[0]["lr"])
 
 
 if __name__ == "__main__":

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+from typing import cast
 
 import msgspec
 import pytest
 
 from swell.api.report import REPORT_BYTES_MAX, SaveReport, TrainingReport, TrainingState
+from swell.train.bus.plan import GroupPlan, Held, Member
+from swell.train.collectives import Collectives
 from swell.train.errors import TrainError
-from swell.train.reports.measures import Measured, SlowestMember
+from swell.train.reports.measures import Measured, Measures, SlowestMember
 from swell.train.reports.noise import GradientNoise, noise_of
 from swell.train.reports.rates import Rates
-from swell.train.reports.reporter import PUBLISH_S, Reporter, slowest_of
+from swell.train.reports.reporter import PUBLISH_S, Facts, Reporter, slowest_of
 from swell.train.scaling import rate_factor
-from swell.train.state.ledger import Progress
+from swell.train.state.ledger import Progress, TrainLedger
 
 
 def test_rates_are_smoothed_and_kept_by_size() -> None:
@@ -109,6 +112,40 @@ def test_learning_rates_follow_their_rule() -> None:
     assert factor("adascale", noise=GradientNoise(1e-9, 1e9)) == pytest.approx(4.0, rel=1e-3)
     with pytest.raises(TrainError, match='lr_rule is "cubic"'):
         factor("cubic")
+
+
+class Gathered:
+    """Collectives of one member: what all of them give in is known beforehand."""
+
+    def __init__(self, *answers: list[bytes]) -> None:
+        self.given: list[bytes] = []
+        self._answers = list(answers)
+
+    def gather(self, mine: bytes) -> list[bytes]:
+        self.given.append(mine)
+        return self._answers.pop(0)
+
+
+@pytest.mark.parametrize("own", [None, GradientNoise(1.0, 2.0)])
+def test_members_of_a_group_have_the_same_noise(own: GradientNoise | None) -> None:
+    """That of the member whose state counts: one that is new, or missed an exchange, takes it."""
+    members = tuple(Member(n, 1, n + 1, "h", 1, Held(3, 41)) for n in range(2))
+    plan = GroupPlan(4, 1, members, "g", 1, (0,))
+    theirs = msgspec.msgpack.encode((3.0, 5.0))
+    collectives, ledger = Gathered([b"\xc0", theirs]), TrainLedger()
+    ledger.noise = own
+    measures = Measures(cast(Collectives, collectives), Facts(), ledger)
+    measures.noise_counts = True
+    measures.exchange(41, plan)
+    measures.exchange(42, plan)  # once a group
+
+    assert ledger.noise == GradientNoise(3.0, 5.0)
+    kept = TrainLedger()
+    kept.restore(ledger.capture())
+    assert kept.noise == ledger.noise
+    tree = {name: part for name, part in ledger.capture().items() if name != "noise"}
+    kept.restore(tree)
+    assert kept.noise is None
 
 
 def test_slowest_member_is_named_with_the_steps_of_its_streak() -> None:

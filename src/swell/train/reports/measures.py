@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from swell.api.report import StragglerReport
 from swell.train.bus.plan import GroupPlan
 from swell.train.collectives import Collectives
-from swell.train.reports.noise import noise_of
+from swell.train.reports.noise import GradientNoise, noise_of
 from swell.train.reports.reporter import Facts, slowest_of
+from swell.train.state.ledger import TrainLedger
 
 # Measurements are exchanged at every such step: one small collective in twenty steps.
 EXCHANGE_STEPS = 20
@@ -63,8 +64,10 @@ class SlowestMember:
 class Measures:
     """Step times, and squared norms of gradients, of this member and then of all."""
 
-    def __init__(self, collectives: Collectives, facts: Facts) -> None:
-        self._collectives, self._facts = collectives, facts
+    def __init__(self, collectives: Collectives, facts: Facts, ledger: TrainLedger) -> None:
+        self._collectives, self._facts, self._ledger = collectives, facts, ledger
+        # Whether learning rates follow the noise.
+        self.noise_counts = False
         self._mine = Measured()
         self._sync_s: float | None = None
         self._slowest = SlowestMember()
@@ -94,6 +97,8 @@ class Measures:
         now = (plan.generation, step)
         if self._slowest.is_new_group(plan.generation):
             self._facts.slowest = None
+            if self.noise_counts and plan.size > 1:
+                self._agree_on_noise(plan)
         if step % EXCHANGE_STEPS or now == self._exchanged or plan.size < 2:
             return
         raw = self._collectives.gather(msgspec.msgpack.encode(self._mine))
@@ -106,5 +111,17 @@ class Measures:
         if mean is not None and len(norms) == len(members):
             noise = noise_of(norms, mean)
             if noise is not None:
-                old = self._facts.noise
-                self._facts.noise = old.smoothed(noise) if old else noise
+                old = self._ledger.noise
+                self._ledger.noise = old.smoothed(noise) if old else noise
+        self._facts.noise = self._ledger.noise
+
+    def _agree_on_noise(self, plan: GroupPlan) -> None:
+        """Take the noise of the member whose state counts.
+
+        When a group breaks up in an exchange, some have learned of its outcome and others have not.
+        """
+        noise = self._ledger.noise
+        mine = (noise.norm2, noise.variance) if noise else None
+        raw = self._collectives.gather(msgspec.msgpack.encode(mine))
+        said = msgspec.msgpack.decode(raw[plan.source], type=tuple[float, float] | None)
+        self._ledger.noise = GradientNoise(*said) if said else None

@@ -1,4 +1,4 @@
-"""The state of a program besides its model: progress, position in the data, the user's values."""
+"""The state of a program besides its model: progress, place in the data, noise, user's values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from swell.train.reports.noise import GradientNoise
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class TrainLedger:
     def __init__(self) -> None:
         self.progress = Progress()
         self.user = UserState()
+        # As it was measured last. A rule of learning rates reads it, so all members have the same.
+        self.noise: GradientNoise | None = None
         # Set while a loop over the data is open: the state of its source, and the way back.
         self.capture_data: Callable[[Progress], Any] | None = None
         self.restore_data: Callable[[Any], None] | None = None
@@ -92,11 +96,18 @@ class TrainLedger:
 
     def capture(self) -> dict[str, Any]:
         data = self.capture_data(self.progress) if self.capture_data else self._data
-        return {"progress": asdict(self.progress), "user": self.user.capture(), "data": data}
+        return {
+            "progress": asdict(self.progress),
+            "user": self.user.capture(),
+            "data": data,
+            "noise": asdict(self.noise) if self.noise else None,
+        }
 
     def restore(self, tree: dict[str, Any]) -> None:
         self.progress = Progress(**tree["progress"])
         self.user.restore(tree["user"])
+        noise = tree.get("noise")  # checkpoints of the first versions have none
+        self.noise = GradientNoise(**noise) if noise else None
         self._data = tree["data"]
         if self.restore_data:
             self.restore_data(self._data)
