@@ -99,8 +99,9 @@ def test_training_ends(tmp_path: Path) -> None:
             assert launcher.wait(WITHIN_S) == 0, members.log()
     finally:
         members.close()
-    steps = [fact["step"] for fact in members.facts(size=4) if fact["rank"] == 0]
-    assert steps == list(range(1, 51))
+    # A launcher that loads for long is not waited for: the first steps may be those of the other.
+    check_steps(members)
+    assert max(fact["step"] for fact in members.facts()) == 50
 
 
 @pytest.mark.parametrize(("service", "is_caught"), [("true", True), ("false", False)])
