@@ -217,8 +217,8 @@ def _grow(stage: TrainingStage) -> TrainingEvent:
 
 def _preempt(stage: TrainingStage) -> TrainingEvent:
     """A job of higher priority takes the whole node; when it is gone, training goes on."""
-    stage.apply(_priority(), _urgent_job())
     at = time.time()
+    stage.apply(_priority(), _urgent_job())
     stage.wait(lambda: stage.is_running(URGENT), "the urgent job does not run")
     load = os.getloadavg()[0]
     last = stage.steps()[-1]
@@ -227,7 +227,7 @@ def _preempt(stage: TrainingStage) -> TrainingEvent:
     full = stage.wait_for_group(SIZE, freed)
     first = next(f["step"] for f in stage.steps(freed))
     return TrainingEvent(
-        last["at"] - at, load, full_s=full - freed, n_redone=last["step"] + 1 - first
+        max(0.0, last["at"] - at), load, full_s=full - freed, n_redone=last["step"] + 1 - first
     )
 
 

@@ -128,7 +128,8 @@ def _row(
     is_worst: bool = False,
 ) -> Row:
     events = found.get(way, {}).get(event, [])
-    values = tuple(float(one[part]) for one in events if one[part] is not None)
+    # A step that was skipped is as bad as one that is done again.
+    values = tuple(abs(float(one[part])) for one in events if one[part] is not None)
     loads = tuple(float(one["load"]) for one in events)
     label = f"{way}, {event}: {what}"
     return Row(label, bound_s, values, loads, _machines(events), is_worst)

@@ -41,6 +41,15 @@ def test_rows_are_judged_by_their_bounds() -> None:
     assert found["launcher warm, kill one: pause, s"].is_met is None
 
 
+def test_steps_that_were_skipped_are_lost_like_those_done_again() -> None:
+    def lost(n_redone: int) -> float | None:
+        events = [{**EVENT, "pause_s": 0.0, "n_redone": n_redone, "n_crashed": 0}]
+        found = rows({"library DDP": {"preempted whole": events}})
+        return next(row.measured for row in found if "steps lost" in row.label)
+
+    assert (lost(0), lost(3), lost(-3)) == (0.0, 3.0, 3.0)
+
+
 def test_table_tells_what_is_missing_and_what_is_missed() -> None:
     lines = table(FOUND).splitlines()
 
