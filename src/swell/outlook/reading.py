@@ -70,6 +70,7 @@ _REFINING: Mapping[str, Resource[Any]] = {
     "resource_claims": RESOURCE_CLAIMS,
     "hyper_nodes": HYPER_NODES,
 }
+_OF_DEVICES = (RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,15 @@ class _Gathering:
         found.extend(_placeholder(one, resource, self.objects, self.notes) for one in malformed)
 
     def not_served(self, resource: Resource[Any]) -> None:
+        if resource is RESOURCE_CLAIMS:
+            self.objects.are_devices_served = False
         if resource in _NEEDED.values():
             self.notes.append(f"the cluster has no {resource.plural}")
 
     def forbidden(self, resource: Resource[Any]) -> None:
+        if resource in _OF_DEVICES:
+            # Who sees only a part of them would call claims missing, or devices free.
+            self.objects.are_devices_hidden = True
         if resource in _NEEDED.values():
             self.hidden.append(resource.plural)
 

@@ -87,6 +87,7 @@ class Placer:
     def __init__(self, snapshot: SchedulerSnapshot, tiers: Tiers) -> None:
         self._nodes = snapshot.nodes
         self._dimensions = snapshot.dimensions
+        self._devices = snapshot.devices
         self._scores_of: dict[Shape, _ShapeScores] = {}
         self._node_filters = flat(tiers, lambda h: h.node_filter, "enablePredicate")
         self._task_filters = flat(tiers, lambda h: h.task_filter, "enablePredicate")
@@ -318,7 +319,8 @@ class Placer:
                 counts.append(NodeCount(WaitReason.TOO_MANY_PODS, int(short.sum())))
             else:
                 name = self._dimensions.names[place]
-                counts.append(NodeCount(WaitReason.INSUFFICIENT, int(short.sum()), name))
+                note = self._devices.providers_of(name) if self._devices.objects.classes else ""
+                counts.append(NodeCount(WaitReason.INSUFFICIENT, int(short.sum()), name, note))
         return int(fitting.sum()), int(present.sum()), counts
 
     def is_refused_for(self, task: Task, reason: WaitReason) -> bool:

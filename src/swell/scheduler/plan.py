@@ -62,6 +62,9 @@ class SchedulerObjects:
     resource_slices: list[ResourceSlice] = field(default_factory=list)
     device_classes: list[DeviceClass] = field(default_factory=list)
     resource_claims: list[ResourceClaim] = field(default_factory=list)
+    # Whether the server has these three kinds, and whether all of them could be listed.
+    are_devices_served: bool = True
+    are_devices_hidden: bool = False
     # Whether the objects are those of a whole cluster. Otherwise, without any claim, volume or
     # class among them, nothing is known of storage and its rules are off; likewise of devices.
     are_whole: bool = False
@@ -111,10 +114,11 @@ class SchedulerObjects:
     @property
     def knows_devices(self) -> bool:
         found = self.resource_slices or self.device_classes or self.resource_claims
-        return self.are_whole or bool(found)
+        return (self.are_whole or bool(found)) and not self.are_devices_hidden
 
     def _put_devices(self, devices: DeviceTable) -> None:
         devices.objects.are_known = self.knows_devices
+        devices.objects.are_served = self.are_devices_served
         _put_all(self.resource_slices, devices.put_slice)
         _put_all(self.device_classes, devices.put_class)
         _put_all(self.resource_claims, devices.put_claim)

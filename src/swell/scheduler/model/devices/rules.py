@@ -39,6 +39,8 @@ from swell.scheduler.model.volumes.rules import NodeVerdict
 
 # What a node gains where all pods that must share it have room: more than all scores together.
 _DECISIVE = 1e6
+# Names every class as an extended resource.
+_IMPLICIT = "deviceclass.resource.kubernetes.io/"
 # Combinations of claims whose answers are kept; it only bounds memory.
 _KEPT = 512
 # Pods that will not use their claims any longer.
@@ -224,6 +226,18 @@ class DeviceTable:
             return 0
         pending = TaskStatus.PENDING
         return sum(one.job is task.job and one.status is pending for one in users.values())
+
+    def providers_of(self, resource: str) -> str:
+        """Returns a note on the classes whose devices could stand for an extended resource."""
+        named = resource.removeprefix(_IMPLICIT)
+        classes = [
+            one.name
+            for one in self.objects.classes.values()
+            if one.extended_resource == resource or (named != resource and one.name == named)
+        ]
+        if not classes:
+            return ""
+        return f"(class {', '.join(sorted(classes))} could provide it by DRA; not supported)"
 
     # --- claims that are in the way
 
