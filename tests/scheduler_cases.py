@@ -26,6 +26,8 @@ from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.session import Session
 
 FOLDER = Path(__file__).parent / "data" / "scheduler_cases"
+# Clusters that a setting of a plugin makes a difference to, with the plans without and with it.
+SETTINGS = sorted((Path(__file__).parent / "data" / "scheduler_settings").glob("*.json"))
 BORN = "2026-01-01T00:00:00Z"
 Case = dict[str, Any]
 

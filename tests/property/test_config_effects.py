@@ -33,7 +33,7 @@ from swell.scheduler.plugins import PLUGINS, network_topology
 from swell.scheduler.session import Session
 from tests.property.effect_clusters import cluster_of, is_networked
 from tests.property.scheduler_clusters import BORN, GPU
-from tests.scheduler_cases import run
+from tests.scheduler_cases import SETTINGS, run
 
 N_CLUSTERS = 600
 # The clusters that showed the effects when they were last looked for: they are tried first.
@@ -127,26 +127,28 @@ def _differ(one: PluginOption, other: PluginOption, setting: str) -> bool:
     return _first_difference(f"{one.name} {setting}", pairs) is not None
 
 
+# Settings with a recorded cluster that shows their effect: `test_recorded_settings`.
+RECORDED = {
+    name for path in SETTINGS for name in json.loads(path.read_text(encoding="utf-8"))["settings"]
+}
 EFFECTIVE_SWITCHES = [
     (plugin, switch)
     for plugin, known in KNOWN.plugins.items()
     for switch in (*known.switches, *known.hierarchical)
 ]
-# Of volumes, which these clusters have none of: `test_volumes` and `test_preparer` show them.
-ABOUT_VOLUMES = {
-    "predicate.VolumeZoneEnable",
-    "predicate.NodeVolumeLimitsEnable",
-    "volumebinding.bindTimeoutSeconds",
-}
+# It is about time and not about places: `test_preparer` shows it.
+BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
 EFFECTIVE_ARGUMENTS = [
     (plugin, name)
     for plugin, known in KNOWN.plugins.items()
     for name in known.arguments
-    if name not in ABOUT_VOLUMES
+    if name != BIND_TIMEOUT and f"{plugin} {name}" not in RECORDED
 ]
 
 
-@pytest.mark.parametrize(("plugin", "switch"), EFFECTIVE_SWITCHES)
+@pytest.mark.parametrize(
+    ("plugin", "switch"), [one for one in EFFECTIVE_SWITCHES if " ".join(one) not in RECORDED]
+)
 def test_switch_changes_a_plan(plugin: str, switch: str) -> None:
     """A switch that is accepted without a warning makes a difference when it is turned."""
     others = dict(WITHOUT.get((plugin, switch), {}))
@@ -270,10 +272,18 @@ HOOKS = {
     "preemptive": "enablePreemptive", "preemptable": "enablePreemptable",
     "reclaimable": "enableReclaimable", "shuffle_victims": "enabledVictim",
     "node_filter": "enablePredicate", "load_score": "enableNodeOrder",
+    "usable_room": "enablePredicate", "relative_score": "enableNodeOrder",
+    "queue_filter": "enablePredicate", "queue_score": "enableNodeOrder",
     "gathering_score": "enableNodeOrder", "offers_gradients": "enabledHyperNodeGradient",
     "domain_score": "enabledHyperNodeOrder", "sub_group_shortfall": "enabledSubJobReady",
     "sub_group_pipelined": "enabledSubJobPipelined", "sub_group_key": "enabledSubJobOrder",
 }  # fmt: skip
+
+
+# Arguments without which a plugin has not all of its hooks.
+NEEDED: dict[str, dict[str, object]] = {
+    "resource-strategy-fit": {"proportional": {"enable": True, "resources": GPU}},
+}
 
 
 @pytest.mark.parametrize("plugin", KNOWN.plugins)
@@ -282,7 +292,9 @@ def test_switches_are_those_of_the_hooks(plugin: str, is_tree: bool) -> None:
     """A plugin accepts exactly the switches of the hooks that it registers."""
     network = SchedulerObjects(hyper_nodes=[HyperNode(ObjectMeta(name="leaf"))])
     session = Session(network.snapshot(), DEFAULT, PLUGINS)
-    hooks: Hooks = PLUGINS[plugin](session, PluginOption(plugin, {"enableHierarchy": is_tree}))
+    arguments = Arguments(NEEDED.get(plugin, {}))
+    option = PluginOption(plugin, {"enableHierarchy": is_tree}, arguments)
+    hooks: Hooks = PLUGINS[plugin](session, option)
     known = KNOWN.plugins[plugin]
     expected = {switch for name, switch in HOOKS.items() if getattr(hooks, name)}
 

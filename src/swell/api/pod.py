@@ -171,10 +171,17 @@ class EphemeralVolumeSource(ApiStruct, frozen=True):
     """Asks for a claim that is made for this pod and goes with it."""
 
 
+class ImageVolumeSource(ApiStruct, frozen=True):
+    """An image whose files a volume holds."""
+
+    reference: str = ""
+
+
 class Volume(ApiStruct, frozen=True):
     """A volume of a pod. Only claims decide whether the pod can start."""
 
     name: str = ""
+    image: ImageVolumeSource | None = None
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
 

@@ -130,6 +130,24 @@ class Guarantee(ApiStruct, frozen=True):
     resource: dict[str, QuantityText] = {}
 
 
+class NodeGroupTerms(ApiStruct, frozen=True):
+    """Names of node groups: those that count always, and those that count where possible."""
+
+    required: tuple[str, ...] = msgspec.field(
+        default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[str, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class QueueAffinity(ApiStruct, frozen=True):
+    """The node groups that a queue uses, and those that it keeps away from."""
+
+    node_group_affinity: NodeGroupTerms | None = None
+    node_group_anti_affinity: NodeGroupTerms | None = None
+
+
 class QueueSpec(ApiStruct, frozen=True):
     """The share of a queue: weight, and amounts it is guaranteed, deserves and may not exceed."""
 
@@ -140,6 +158,7 @@ class QueueSpec(ApiStruct, frozen=True):
     reclaimable: bool | None = None
     parent: str = ""
     priority: int = 0
+    affinity: QueueAffinity | None = None
 
 
 class QueueStatus(ApiStruct, frozen=True):

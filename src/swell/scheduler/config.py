@@ -46,6 +46,10 @@ class Arguments:
         value = self.values.get(name, "")
         return value if isinstance(value, str) else ""
 
+    def table(self, name: str) -> Mapping[str, object]:
+        value = self.values.get(name)
+        return value if isinstance(value, dict) else {}
+
     def flag(self, name: str, *, default: bool) -> bool:
         found = flag_in(self.values.get(name))
         return default if found is None else found

@@ -35,6 +35,7 @@ class ArgumentKind(Enum):
     NUMBER = "a number"
     FLAG = "true or false"
     TEXT = "a text"
+    TABLE = "a mapping"
 
     def accepts(self, value: object) -> bool:
         match self:
@@ -44,6 +45,8 @@ class ArgumentKind(Enum):
                 return flag_in(value) is not None
             case ArgumentKind.TEXT:
                 return isinstance(value, str)
+            case ArgumentKind.TABLE:
+                return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 @dataclass(frozen=True, slots=True)

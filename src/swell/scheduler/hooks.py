@@ -128,6 +128,13 @@ class Hooks:
     # above 1 means too full; a resource that a node does not have counts as 0.
     load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
+    # Scores the nodes that can take the task against each other; None if nothing is to compare.
+    relative_score: Callable[[Task, Mask], Vector | None] | None = None
+    # What tasks of a shape may use of some room (resources x nodes), where a part is kept.
+    usable_room: Callable[[Shape, Matrix], Matrix] | None = None
+    # The nodes that tasks of a queue may use, and their scores; None stands for all, and for 0.
+    queue_filter: Callable[[QueueInfo], Mask | None] | None = None
+    queue_score: Callable[[QueueInfo], Vector | None] | None = None
     gathering_score: Callable[[Task], GatheringScores | None] | None = None
 
     # Network topology (`domains`). Whether gangs are kept within the tiers that they ask for.

@@ -96,7 +96,11 @@ class Placer:
         self._load_scores = flat(tiers, lambda h: h.load_score, "enableNodeOrder")
         self._task_scores = flat(tiers, lambda h: h.task_score, "enableNodeOrder")
         self._gathering_scores = flat(tiers, lambda h: h.gathering_score, "enableNodeOrder")
-        self._explained: dict[Shape, tuple[int, str]] = {}
+        self._relative_scores = flat(tiers, lambda h: h.relative_score, "enableNodeOrder")
+        self._reserves = flat(tiers, lambda h: h.usable_room, "enablePredicate")
+        self._queue_filters = flat(tiers, lambda h: h.queue_filter, "enablePredicate")
+        self._queue_scores = flat(tiers, lambda h: h.queue_score, "enableNodeOrder")
+        self._explained: dict[tuple[Shape, str], tuple[int, str]] = {}
         # The nodes that may be used at all, while a gang is placed in one part of the network.
         self.scope: Mask | None = None
 
@@ -125,7 +129,7 @@ class Placer:
             choice = self.node_for(task)
             return [] if choice is None else [choice]
         gathering = self._gathering(task)
-        if gathering is not None or self.scope is not None:
+        if gathering is not None or self.scope is not None or self._is_bound_to_queue(task):
             return self._gathered(task, n, gathering)
         if n == 1:
             choice = self._node_for_single(task)
@@ -151,7 +155,9 @@ class Placer:
         cell of the first, the change would only confirm it; then the caller asks again.
         """
         of_shape = self._updated(task.shape)
-        if gathering is not None and gathering.ahead is not None and self.scope is None and n > 1:
+        scope, of_queue = self._scope_of(task), self._queue_score(task)
+        is_free = scope is None and of_queue is None
+        if gathering is not None and gathering.ahead is not None and is_free and n > 1:
             found = gathered_nodes(
                 of_shape.now,
                 gathering,
@@ -160,22 +166,24 @@ class Placer:
             )
             if found:
                 return [NodeChoice(node, True) for node in found]
-        extra = None if gathering is None else np.rint(gathering.of_nodes * SCORE_STEPS)
+        extra = of_queue
+        if gathering is not None:
+            near = np.rint(gathering.of_nodes * SCORE_STEPS)
+            extra = near if extra is None else extra + near
         for now in (True, False):
             scores = of_shape.now if now else of_shape.later
             if extra is not None:
                 scores = scores + extra
-            if self.scope is not None:
-                scores = np.where(self.scope, scores, -np.inf)
+            if scope is not None:
+                scores = np.where(scope, scores, -np.inf)
             first = int(scores.argmax()) if len(scores) else NOWHERE
             if first == NOWHERE or scores[first] == -np.inf:
                 continue
-            if n == 1:
+            settled = gathering.settled if gathering is not None else None
+            if n == 1 or (settled is not None and not settled[first]):
                 return [NodeChoice(first, now)]
             bound = None
             if gathering is not None:
-                if gathering.settled is not None and not gathering.settled[first]:
-                    return [NodeChoice(first, now)]
                 members = gathering.cells.members_of(first)
                 scores, bound = _inside_and_best_outside(scores, members)
             ahead = _ChoiceBounds(scores, extra, bound)
@@ -224,8 +232,9 @@ class Placer:
         """Returns every node's score for a task; -inf where it cannot go."""
         of_shape = self._updated(task.shape)
         scores = of_shape.now if now else of_shape.later
-        if self.scope is not None:
-            scores = np.where(self.scope, scores, -np.inf)
+        scope = self._scope_of(task)
+        if scope is not None:
+            scores = np.where(scope, scores, -np.inf)
         for mask in self._masks(task, now=now):
             scores = np.where(mask, scores, -np.inf)
         return self._with_task_scores(task, scores)
@@ -238,7 +247,43 @@ class Placer:
             extra = score(task)
             if extra is not None:
                 scores = scores + np.rint(extra * SCORE_STEPS)
+        of_queue = self._queue_score(task)
+        if of_queue is not None:
+            scores = scores + of_queue
+        for relative in self._relative_scores:
+            extra = relative(task, scores > -np.inf)
+            if extra is not None:
+                scores = scores + np.rint(extra * SCORE_STEPS)
         return scores
+
+    # --- the queue of a task
+
+    def _is_bound_to_queue(self, task: Task) -> bool:
+        """Whether its queue prefers some nodes to others, or may not use all of them."""
+        if not self._queue_filters and not self._queue_scores:
+            return False
+        return self._queue_mask(task) is not None or self._queue_score(task) is not None
+
+    def _queue_mask(self, task: Task) -> Mask | None:
+        queue = task.job.queue if task.job else None
+        if not self._queue_filters or queue is None:
+            return None
+        masks = [mask for filter_ in self._queue_filters if (mask := filter_(queue)) is not None]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _queue_score(self, task: Task) -> Vector | None:
+        queue = task.job.queue if task.job else None
+        if not self._queue_scores or queue is None:
+            return None
+        scores = [score for hook in self._queue_scores if (score := hook(queue)) is not None]
+        return np.rint(sum(scores[1:], scores[0]) * SCORE_STEPS) if scores else None
+
+    def _scope_of(self, task: Task) -> Mask | None:
+        """Returns the nodes that the scope and the task's queue leave; None stands for all."""
+        mask = self._queue_mask(task)
+        if mask is None or self.scope is None:
+            return self.scope if mask is None else mask
+        return mask & self.scope
 
     # --- for evictions
 
@@ -247,9 +292,15 @@ class Placer:
         allowed = self._updated(shape).allowed
         return allowed if self.scope is None else allowed & self.scope
 
+    def allowed_to(self, task: Task) -> Mask:
+        """Returns the same, without the nodes that the task's queue may not use."""
+        mask = self._queue_mask(task)
+        allowed = self.allowed(task.shape)
+        return allowed if mask is None else allowed & mask
+
     def passing(self, task: Task) -> Mask:
         """Returns the nodes that take the task now if they have the resources."""
-        passing = self.allowed(task.shape)
+        passing = self.allowed_to(task)
         for mask in self._masks(task, now=True):
             passing = passing & mask
         return passing
@@ -260,7 +311,8 @@ class Placer:
         used = self._nodes.allocatable - self._nodes.idle
         total = self._score(task.shape, base, used, self._nodes.divisor)
         if task.job is None or not task.job.is_constrained:
-            return total
+            of_queue = self._queue_score(task)
+            return total if of_queue is None else total + of_queue
         # Where other pods of its gang are matters to it also when room is made for it.
         return self._with_task_scores(task, total)
 
@@ -269,10 +321,13 @@ class Placer:
         shape = task.shape
         if not self._updated(shape).allowed[node]:
             return False
-        if self.scope is not None and not self.scope[node]:
+        scope = self._scope_of(task)
+        if scope is not None and not scope[node]:
             return False
         # One node only: scalars are faster than `fits` with its arrays.
         future, request = self._nodes.future[:, node], shape.request
+        if self._reserves:
+            future = self._usable(shape, future[:, None])[:, 0]
         if any(future[p] <= request[p] - TOLERANCE for p in shape.fit_places):
             return False
         return all(mask[node] for mask in self._masks(task, now=False))
@@ -281,17 +336,18 @@ class Placer:
 
     def why_not(self, task: Task) -> str:
         """Returns one line that counts the nodes by the reason why they refuse the task."""
-        known = self._explained.get(task.shape)
+        queue = task.job.queue.name if task.job and task.job.queue else ""
+        known = self._explained.get((task.shape, queue))
         position = len(self._nodes.changes)
         if known is not None and known[0] == position:
             return known[1]
         n_fitting, n_nodes, counts = self.refusals(task)
         text = histogram(n_fitting, n_nodes, counts)
         if n_fitting and not task.shape.has_claims:
-            text = f"room for {self.n_slots(task.shape)} like it; {text}"
+            text = f"room for {self.n_slots(task)} like it; {text}"
         # Tasks of one shape get the same line, unless other pods' labels matter to them.
         if not self._depends_on_others(task):
-            self._explained[task.shape] = (position, text)
+            self._explained[task.shape, queue] = (position, text)
         return text
 
     def refusals(self, task: Task) -> tuple[int, int, list[NodeCount]]:
@@ -328,9 +384,10 @@ class Placer:
         _, _, counts = self.refusals(task)
         return any(count.n_nodes and count.reason is reason for count in counts)
 
-    def n_slots(self, shape: Shape) -> int:
-        """How many tasks of the shape could start now, if no other task took room."""
-        return int(slots(shape, self._nodes.idle)[self.allowed(shape)].sum())
+    def n_slots(self, task: Task) -> int:
+        """How many tasks like this one could start now, if no other task took room."""
+        room = self._usable(task.shape, self._nodes.idle)
+        return int(slots(task.shape, room)[self.allowed_to(task)].sum())
 
     # --- inside
 
@@ -342,9 +399,18 @@ class Placer:
 
     def _depends_on_others(self, task: Task) -> bool:
         """Whether the task's nodes change with each task placed, so that they go one by one."""
-        return any(filter_(task, True) is not None for filter_ in self._task_filters) or any(
-            score(task) is not None for score in self._task_scores
-        )
+        if any(filter_(task, True) is not None for filter_ in self._task_filters):
+            return True
+        if any(score(task) is not None for score in self._task_scores):
+            return True
+        ready = self._nodes.ready
+        return any(score(task, ready) is not None for score in self._relative_scores)
+
+    def _usable(self, shape: Shape, room: Matrix) -> Matrix:
+        """Returns what tasks of the shape may use of some room: all, unless a plugin keeps some."""
+        for reserve in self._reserves:
+            room = reserve(shape, room)
+        return room
 
     def _updated(self, shape: Shape) -> _ShapeScores:
         """Returns the scores of a shape, computed again for the nodes that changed since."""
@@ -380,11 +446,12 @@ class Placer:
         at = slice(None) if rows is None else rows
         used = columns.allocatable - columns.idle
         score = self._score(shape, scores.base[at], used, columns.divisor)
-        later = fits(shape, columns.future)
+        later = fits(shape, self._usable(shape, columns.future))
         later &= scores.allowed[at]
         scores.later[at] = now_score = np.where(later, score, -np.inf)
         if columns.future is not columns.idle:
-            now_score = np.where(fits(shape, columns.idle), now_score, -np.inf)
+            idle = self._usable(shape, columns.idle)
+            now_score = np.where(fits(shape, idle), now_score, -np.inf)
         scores.now[at] = now_score
 
     def _score(self, shape: Shape, base: Vector, used: Matrix, divisor: Matrix) -> Vector:
@@ -449,11 +516,11 @@ class Placer:
         columns = self._nodes.columns(np.repeat(top, n))
         # Per node 0, 1, ... n - 1 tasks, one node after the other.
         taken = np.multiply.outer(shape.request, np.arange(n * len(top)) % n)
-        fitting = fits(shape, columns.future - taken)
+        fitting = fits(shape, self._usable(shape, columns.future - taken))
         used = columns.allocatable - columns.idle
         if now:  # a pipelined task takes no room yet, so it changes no score
             if columns.future is not columns.idle:
-                fitting &= fits(shape, columns.idle - taken)
+                fitting &= fits(shape, self._usable(shape, columns.idle - taken))
             used += taken
         score = self._score(shape, np.repeat(base[top], n), used, columns.divisor)
         if extra is not None:

@@ -196,7 +196,7 @@ class Session:
         n_missing = min(max(job.min_member - job.counts.ready, 1), alike)
         if self.placer.node_for(task) is None:
             return False
-        return self.placer.n_slots(task.shape) >= n_missing
+        return self.placer.n_slots(task) >= n_missing
 
     def close(self) -> None:
         """Ends the session: the tasks of held statements become pipelined."""

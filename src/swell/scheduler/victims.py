@@ -90,7 +90,7 @@ class VictimSearch:
         may turn out not to be there; where there is none here, there is none.
         """
         room = self._nodes.future + self._pool(preemptor).gain
-        allowed = self._session.placer.allowed(preemptor.shape)
+        allowed = self._session.placer.allowed_to(preemptor)
         return np.where(allowed, slots(preemptor.shape, room), 0.0)
 
     def make_room(self, statement: Statement, preemptor: Task) -> bool:
@@ -144,7 +144,7 @@ class VictimSearch:
         placer, future = self._session.placer, self._nodes.future
         pool = self._pool(preemptor)
         gain = pool.gain
-        reachable = placer.allowed(shape) & fits(shape, future + gain)
+        reachable = placer.allowed_to(preemptor) & fits(shape, future + gain)
         # Free room is given by allocate only. It is taken here when this statement has evicted
         # already: a whole gang that leaves also frees room on other nodes (ADR 11). It is also
         # taken when the quota is short, because then allocate could not give it (ADR 68).

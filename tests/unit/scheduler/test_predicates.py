@@ -35,6 +35,7 @@ def node(name: str, labels: Body | None = None, notes: Body | None = None, **spe
 def pod(name: str, on: str = "", labels: Body | None = None, **spec: object) -> Pod:
     group = {"scheduling.k8s.io/group-name": name}
     container = {"resources": {"requests": {"cpu": "1"}}, "ports": spec.pop("ports", [])}
+    containers = spec.pop("containers", [container])
     return codec.convert(
         {
             "metadata": {
@@ -46,7 +47,7 @@ def pod(name: str, on: str = "", labels: Body | None = None, **spec: object) -> 
             "spec": {
                 "schedulerName": "swell",
                 "nodeName": on,
-                "containers": [container],
+                "containers": containers,
                 **spec,
             },
             "status": {"phase": "Running" if on else "Pending"},
@@ -307,3 +308,16 @@ def test_pod_with_a_resource_claim_that_is_not_there_is_refused() -> None:
     assert refusal is not None
     text = "1 refused because claim 'gpu' of its template has not been created yet"
     assert text in refusal.message
+
+
+@pytest.mark.parametrize("name", ["volcano.sh/vgpu-number", "volcano.sh/gpu-memory"])
+def test_pods_that_ask_for_a_part_of_a_gpu_are_refused(name: str) -> None:
+    """Bound without the annotations that Volcano's plugin writes, such a pod fails on its node."""
+    limits = {"limits": {name: "1", "cpu": "1"}}
+    asking = pod("new", containers=[{"resources": limits}])
+    refusal = plan_schedule(cluster([node("a")], asking)).groups["ns/new"].refusal
+
+    assert place_of(cluster([node("a")], asking)) is None
+    assert refusal is not None
+    assert "DeviceSharingUnsupported" in refusal.message
+    assert "use MIG by DRA" in refusal.message

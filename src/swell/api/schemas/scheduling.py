@@ -182,7 +182,7 @@ def queue() -> Schema:
                 {"nodeGroupAffinity": _NODE_GROUPS, "nodeGroupAntiAffinity": _NODE_GROUPS},
                 is_open=True,
                 reports_unknown=True,
-                description="Accepted and ignored.",
+                description="Groups of nodes of the queue, for the plugin nodegroup.",
             ),
             "extendClusters": listing(
                 open_object(), size_max=1024, description="Accepted and ignored."

@@ -212,7 +212,7 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
         gates = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
         yield Advice(text=f"the scheduling gates of its pods must be removed: {gates}")
         return
-    allowed = session.placer.allowed(task.shape)
+    allowed = session.placer.allowed_to(task)
     if not allowed.any():
         _, n_nodes, counts = session.placer.refusals(task)
         why = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
@@ -280,7 +280,7 @@ def _missing(
         short = missing_below_limits(refusal)
     else:
         n_missing = max(job.min_member - job.counts.ready, 1)
-        n_short = max(n_missing - session.placer.n_slots(task.shape), 1)
+        n_short = max(n_missing - session.placer.n_slots(task), 1)
         places = task.shape.quota_places
         short = {dimensions.names[p]: n_short * float(task.request[p]) for p in places}
     given = sum((bound.request for bound in session.binds), 0 * session.total)
@@ -310,7 +310,7 @@ def _if_more_important(
 
 
 def _if_smaller(session: Session, job: JobInfo, task: Task) -> Iterator[Advice]:
-    n_slots, queue = session.placer.n_slots(task.shape), job.queue
+    n_slots, queue = session.placer.n_slots(task), job.queue
     n_missing = job.min_member - job.counts.ready
     if queue is None or not 0 < n_slots < n_missing:
         return
@@ -328,7 +328,7 @@ def _if_nodes_added(
 ) -> Iterator[Advice]:
     """Tries the fewest more nodes, of the kind that takes the most of the pods."""
     nodes, first = session.snapshot.nodes, left[0]
-    allowed = np.flatnonzero(session.placer.allowed(first.shape))
+    allowed = np.flatnonzero(session.placer.allowed_to(first))
     asked = [place for place in first.shape.fit_places if first.request[place] > 0]
     per_node = slots(first.shape, nodes.allocatable[:, allowed])
     best = int(per_node.argmax())
@@ -337,7 +337,7 @@ def _if_nodes_added(
         return
     has = nodes.allocatable[:, allowed[best]].copy()
     n_missing = max(job.min_member - job.counts.ready, 1)
-    n_short = max(n_missing - session.placer.n_slots(first.shape), 1)
+    n_short = max(n_missing - session.placer.n_slots(first), 1)
     names = {session.snapshot.dimensions.names[place]: place for place in asked}
     least = max((missing[n] / has[p] for n, p in names.items() if n in missing), default=1.0)
     # Two candidates: enough for the missing amounts, and enough for the missing pods.

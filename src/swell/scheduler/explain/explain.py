@@ -149,7 +149,7 @@ def _pod_class(session: Session, tasks: Sequence[Task]) -> PodClass:
         each=amount_texts(session.snapshot.dimensions, each),
         n_nodes=n_nodes,
         n_nodes_fit=n_fit,
-        n_slots=session.placer.n_slots(task.shape) if n_fit else 0,
+        n_slots=session.placer.n_slots(task) if n_fit else 0,
         refusals=tuple(
             NodeRefusal(
                 reason=count.reason.value,

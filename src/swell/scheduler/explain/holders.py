@@ -41,7 +41,7 @@ def on_nodes(session: Session, tasks: Sequence[Task], places: Sequence[int]) -> 
     nodes = session.snapshot.nodes
     allowed = np.zeros(len(nodes), dtype=np.bool_)
     for task in tasks:
-        allowed |= session.placer.allowed(task.shape)
+        allowed |= session.placer.allowed_to(task)
     own = tasks[0].job
     return [
         task

@@ -15,6 +15,7 @@
 - `ungrouped`: a virtual group for each pod that names none.
 - `queue_rules`: the state of a queue, and which queues may exist beside each other.
 - `queues`: queues with what their jobs hold, and their tree.
+- `images`: which nodes have which container images.
 - `nodes`: all nodes as matrices, with what is idle now and later.
 - `empty_nodes`: whether a gang could ever start, if the nodes were empty.
 - `domain_tree`: parts of the network as a tree above the nodes.

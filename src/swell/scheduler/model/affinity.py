@@ -6,14 +6,14 @@ every move of a task. Clusters without such terms pay nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swell.api import codec
-from swell.api.matching import selector_matches
+from swell.api.matching import is_empty_selector, selector_matches
 from swell.api.pod import (
     LabelSelector,
     LabelSelectorRequirement,
@@ -25,6 +25,8 @@ from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Shape, Task, TaskStatus
 
 Counts = NDArray[np.float64]
+# The nodes whose pods a constraint of topology spread counts, by its policies.
+CountedNodes = Callable[[TopologySpreadConstraint], Mask]
 
 # Counts of a term that no session has asked for this long are dropped, so that their number is
 # bounded by what is in use. To count anew costs a look at all pods, so it is not done more often.
@@ -116,8 +118,13 @@ class AffinityIndex:
             return True
         return self._n_refusers > 0 and any(term.matches(task) for term in self._refusers())
 
-    def allows(self, task: Task, eligible: Mask, *, at_once: bool) -> Iterator[tuple[str, Mask]]:
-        """Yields each constraint on this task by name, with the nodes that satisfy it."""
+    def allows(
+        self, task: Task, counted: CountedNodes, *, at_once: bool
+    ) -> Iterator[tuple[str, Mask]]:
+        """Yields each constraint on this task by name, with the nodes that satisfy it.
+
+        `counted` returns the nodes whose domains a constraint of topology spread counts.
+        """
         # Required anti-affinity holds in both directions: placed pods may refuse this task, and it
         # may refuse them. A pod that is leaving still counts if the task is to start now.
         for term in self._refusers():
@@ -132,7 +139,7 @@ class AffinityIndex:
         yield from self._affinity(task)
         for constraint in task.shape.spec.topology_spread_constraints:
             if constraint.when_unsatisfiable == "DoNotSchedule":
-                yield "spread", self._spread(task, constraint, eligible)
+                yield "spread", self._spread(task, constraint, counted(constraint))
 
     def preference(self, task: Task) -> Counts | None:
         """Returns the weights of the preferred terms that each node satisfies; None without any."""
@@ -162,27 +169,40 @@ class AffinityIndex:
             term = self._term(task, required)
             # Only pods that stay count: the task must not depend on one that is leaving.
             present = self._count(term).later
-            has_key = self._codes(term.topology_key) >= 0
+            has_key = self.codes(term.topology_key) >= 0
             if not present.any() and term.matches(task):
                 yield "affinity", has_key  # the first pod of a group that attracts itself
             else:
                 yield "affinity", has_key & (self._per_domain(term.topology_key, present) > 0)
 
-    def _spread(self, task: Task, constraint: TopologySpreadConstraint, eligible: Mask) -> Mask:
+    def spread_term(self, task: Task, constraint: TopologySpreadConstraint) -> Term:
+        """Returns the pods that a constraint of topology spread counts for a task."""
         selector = _with_own_values(constraint.label_selector, constraint.match_label_keys, task)
-        term = _term(constraint.topology_key, (task.pod.metadata.namespace,), selector)
-        codes = self._codes(term.topology_key)
+        return _term(constraint.topology_key, (task.pod.metadata.namespace,), selector)
+
+    def staying(self, term: Term) -> Counts:
+        """Returns how many pods of a term each node has, without those that are leaving.
+
+        As for kube-scheduler, an empty selector of a topology spread counts no pod.
+        """
+        if is_empty_selector(term.selector):
+            return np.zeros(len(self._nodes))
+        return self._count(term).later
+
+    def _spread(self, task: Task, constraint: TopologySpreadConstraint, eligible: Mask) -> Mask:
+        term = self.spread_term(task, constraint)
+        codes = self.codes(term.topology_key)
         counted = eligible & (codes >= 0)
         domains = np.unique(codes[counted])
         if not len(domains):
             return counted
-        present = np.where(counted, self._count(term).later, 0.0)
+        present = np.where(counted, self.staying(term), 0.0)
         by_domain = np.bincount(codes[counted], present[counted], minlength=int(codes.max()) + 1)
         lowest = by_domain[domains].min()
         if constraint.min_domains is not None and len(domains) < constraint.min_domains:
             lowest = 0  # missing domains count as empty ones
         after = by_domain[np.maximum(codes, 0)] + term.matches(task)
-        fits: Mask = counted & (after - lowest <= constraint.max_skew)
+        fits: Mask = (codes >= 0) & (after - lowest <= constraint.max_skew)
         return fits
 
     def _term(self, task: Task, term: PodAffinityTerm) -> Term:
@@ -241,7 +261,7 @@ class AffinityIndex:
     def _side(self, counts: _PodCounts, *, at_once: bool) -> Counts:
         return counts.now if at_once else counts.later
 
-    def _codes(self, key: str) -> NDArray[np.intp]:
+    def codes(self, key: str) -> NDArray[np.intp]:
         """Returns each node's topology domain as a number, -1 where it has none."""
         self._refresh()
         codes = self._domains.get(key)
@@ -258,7 +278,7 @@ class AffinityIndex:
 
     def _per_domain(self, key: str, per_node: Counts) -> Counts:
         """Returns for each node the count over its whole domain; 0 where it has none."""
-        codes = self._codes(key)
+        codes = self.codes(key)
         inside = codes >= 0
         if not inside.any():
             return np.zeros(len(codes))

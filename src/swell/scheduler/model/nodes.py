@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.api.quantity import QuantityError
+from swell.scheduler.model.images import NodeImages
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
 from swell.scheduler.model.tasks import (
     NOWHERE,
@@ -73,6 +74,7 @@ class NodeTable:
         self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._gpus = gpus
+        self.images = NodeImages()
         self.gpu_faults: dict[str, str] = {}  # what nodes report of broken GPUs
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
         # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
@@ -188,6 +190,7 @@ class NodeTable:
         place = self.place(name)
         old = self.objects[place]
         self.objects[place] = node
+        self.images.put(name, node.status.images)
         self._temporary.pop(place, None)
         self._close_if(place, "node", unreadable)
         fault = self._gpus.rules.fault_of(node)
@@ -220,6 +223,7 @@ class NodeTable:
         if place == NOWHERE:
             return
         self.objects[place] = None
+        self.images.put(name, ())
         self.gpu_faults.pop(name, None)
         self._set_allocatable(place, self._dimensions.zero())
         self._ready[place] = False

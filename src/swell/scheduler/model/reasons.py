@@ -64,6 +64,10 @@ class WaitReason(Enum):
     DEVICE_ELSEWHERE = "DeviceElsewhere"
     DEVICE_POOL_INCOMPLETE = "DevicePoolIncomplete"
     NO_DEVICE_FITS = "NoDeviceFits"
+    DEVICE_SHARING_UNSUPPORTED = "DeviceSharingUnsupported"
+    NODE_GROUP_MISMATCH = "NodeGroupMismatch"
+    NODE_GROUP_LIMIT = "NodeGroupLimit"
+    RESERVED = "ReservedForScarceResource"
     HOST_PORT = "HostPortTaken"
     POD_AFFINITY = "PodAffinityUnsatisfied"
     POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
@@ -100,6 +104,13 @@ _NODE_TEXTS = {
     WaitReason.DEVICE_ELSEWHERE: "refused because",
     WaitReason.DEVICE_POOL_INCOMPLETE: "refused because",
     WaitReason.NO_DEVICE_FITS: "refused because",
+    WaitReason.DEVICE_SHARING_UNSUPPORTED: (
+        "refused because parts of GPUs (volcano.sh/vgpu-*, volcano.sh/gpu-*) are not handed out "
+        "(DeviceSharingUnsupported): use MIG by DRA"
+    ),
+    WaitReason.NODE_GROUP_MISMATCH: "of a node group that the queue may not use",
+    WaitReason.NODE_GROUP_LIMIT: "of a node group where the queue is at its limit:",
+    WaitReason.RESERVED: "keeping cpu and memory for pods that ask for",
     WaitReason.HOST_PORT: "with the host port in use",
     WaitReason.POD_AFFINITY: "without the pods the affinity asks for",
     WaitReason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
@@ -292,6 +303,18 @@ NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.DEVICE_ELSEWHERE: "the devices of a claim are not reached from there",
     WaitReason.DEVICE_POOL_INCOMPLETE: "nothing fits there, and a pool of devices is being updated",
     WaitReason.NO_DEVICE_FITS: "the devices there do not fit the claims; the message counts them",
+    WaitReason.DEVICE_SHARING_UNSUPPORTED: (
+        "the pod asks for a part of a GPU by Volcano's `deviceshare`, which is not supported: use "
+        "MIG by DRA"
+    ),
+    WaitReason.NODE_GROUP_MISMATCH: "plugin nodegroup: its group is not one of the pod's queue",
+    WaitReason.NODE_GROUP_LIMIT: (
+        "plugin nodegroup: with the pod, its queue would have more of this group than it may"
+    ),
+    WaitReason.RESERVED: (
+        "`proportional`: its free processors and memory are kept for pods that ask for a scarce "
+        "resource"
+    ),
     WaitReason.GPU_FAULT: "it reports a broken GPU, and the pod asks for one",
     WaitReason.HOST_PORT: "a host port is in use",
     WaitReason.POD_AFFINITY: "the pods that required affinity asks for are not there",

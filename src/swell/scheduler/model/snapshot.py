@@ -66,6 +66,7 @@ from swell.scheduler.model.tasks import (
     TaskStatus,
     class_of,
     status_of,
+    strategy_of,
 )
 
 SCHEDULER_NAMES = frozenset({"swell"})
@@ -251,7 +252,8 @@ class SchedulerSnapshot:
         # A changed pod is removed and added: its shape, job and role may all be others.
         self._drop_task(key)
         try:
-            shape = self._shapes.take(pod.spec, is_known=not unreadable)
+            strategy = strategy_of(pod.metadata)
+            shape = self._shapes.take(pod.spec, is_known=not unreadable, strategy=strategy)
         except QuantityError as error:
             unreadable = unreadable or f"pod {key}: {error}"
             shape = self._shapes.take(PodSpec(), is_known=False)

@@ -39,7 +39,13 @@ PRIORITY_KEY: Final = "volcano.sh/task-priority"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 # The one scheduling gate that does not hold a pod back here; it is the scheduler's own.
 OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
+# Annotations by which a pod chooses how the plugin resource-strategy-fit scores nodes for it.
+STRATEGY_TYPE_KEY: Final = "volcano.sh/resource-strategy-scoring-type"
+STRATEGY_WEIGHT_KEY: Final = "volcano.sh/resource-strategy-weight"
+# Limits that begin so ask for a part of a GPU, which Volcano's plugin deviceshare hands out.
+SHARED_DEVICES: Final = ("volcano.sh/vgpu-", "volcano.sh/gpu-")
 NOWHERE: Final = -1
+NO_STRATEGY: Final = ("", "")
 _UNKNOWN: Final = b"?"  # what the key of a shape begins with if not all of its request is known
 
 
@@ -122,6 +128,7 @@ class Shape:
         "fit_limits",
         "fit_places",
         "has_claims",
+        "images",
         "is_known",
         "key",
         "n_tasks",
@@ -130,11 +137,21 @@ class Shape:
         "quota_places",
         "request",
         "serial",
+        "shares_devices",
         "spec",
+        "strategy",
     )
 
-    def __init__(self, serial: int, key: bytes, spec: PodSpec, request: Vector) -> None:
+    def __init__(
+        self,
+        serial: int,
+        key: bytes,
+        spec: PodSpec,
+        request: Vector,
+        strategy: tuple[str, str] = NO_STRATEGY,
+    ) -> None:
         self.serial = serial
+        self.strategy = strategy  # the annotations about its scores: type and weights
         self.key = key
         self.n_tasks = 0
         self.is_known = not key.startswith(_UNKNOWN)
@@ -145,6 +162,12 @@ class Shape:
         self.claims_devices = bool(spec.resource_claims)
         # Pods with claims differ although they are of one shape: by the objects they name.
         self.has_claims = self.claims_volumes or self.claims_devices
+        self.images = _images(spec)
+        self.shares_devices = any(
+            name.startswith(SHARED_DEVICES)
+            for container in (*spec.containers, *spec.init_containers)
+            for name in (*container.resources.limits, *container.resources.requests)
+        )
         self.set_request(request)
 
     def set_request(self, request: Vector) -> None:
@@ -177,19 +200,33 @@ class ShapeCache:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def find(self, spec: PodSpec, *, is_known: bool = True) -> Shape:
+    def find(
+        self,
+        spec: PodSpec,
+        *,
+        is_known: bool = True,
+        strategy: tuple[str, str] = NO_STRATEGY,
+    ) -> Shape:
         """Returns the shape of a spec, whether a task has it or not."""
         key = _shape_key(spec) if is_known else _UNKNOWN + _shape_key(spec)
+        if strategy != NO_STRATEGY:
+            key += codec.encode(strategy)
         shape = self._shapes.get(key) or self._others.get(key)
         if shape is None:
             request = _request_of(spec, self._dimensions)
-            shape = self._others[key] = Shape(self._n_made, key, spec, request)
+            shape = self._others[key] = Shape(self._n_made, key, spec, request, strategy)
             self._n_made += 1
         return shape
 
-    def take(self, spec: PodSpec, *, is_known: bool = True) -> Shape:
+    def take(
+        self,
+        spec: PodSpec,
+        *,
+        is_known: bool = True,
+        strategy: tuple[str, str] = NO_STRATEGY,
+    ) -> Shape:
         """Returns the shape of a task's spec; the task gives it back with `give_back`."""
-        shape = self.find(spec, is_known=is_known)
+        shape = self.find(spec, is_known=is_known, strategy=strategy)
         if not shape.n_tasks:
             self._others.pop(shape.key, None)
             self._shapes[shape.key] = shape
@@ -335,15 +372,17 @@ def _shape_key(spec: PodSpec) -> bytes:
     others begin with a list, so it is never equal to one of those.
     """
     if len(spec.containers) == 1 and not _asks_for_more(spec):
-        return codec.encode((spec.containers[0].resources, spec.tolerations))
+        only = spec.containers[0]
+        return codec.encode((only.resources, only.image, spec.tolerations))
     return codec.encode(
         (
-            [(c.resources, c.ports) for c in spec.containers],
-            [(c.resources, c.ports, c.restart_policy) for c in spec.init_containers],
+            [(c.resources, c.ports, c.image) for c in spec.containers],
+            [(c.resources, c.ports, c.image, c.restart_policy) for c in spec.init_containers],
             spec.overhead,
             spec.resources,
             spec.host_network,
             _claims_volumes(spec),
+            [volume.image.reference for volume in spec.volumes if volume.image is not None],
             sorted(spec.node_selector.items()),
             spec.affinity,
             spec.tolerations,
@@ -366,6 +405,7 @@ def _asks_for_more(spec: PodSpec) -> bool:
         or spec.topology_spread_constraints
         or spec.resource_claims
         or _claims_volumes(spec)
+        or any(volume.image is not None for volume in spec.volumes)
     )
 
 
@@ -374,6 +414,26 @@ def _claims_volumes(spec: PodSpec) -> bool:
         volume.persistent_volume_claim is not None or volume.ephemeral is not None
         for volume in spec.volumes
     )
+
+
+def strategy_of(meta: ObjectMeta) -> tuple[str, str]:
+    """Returns the annotations by which a pod chooses its scores; usually it has none."""
+    notes = meta.annotations
+    if not notes:
+        return NO_STRATEGY
+    return notes.get(STRATEGY_TYPE_KEY, ""), notes.get(STRATEGY_WEIGHT_KEY, "")
+
+
+def _images(spec: PodSpec) -> tuple[str, ...]:
+    """Returns the images of containers and volumes as nodes name them; one may occur twice."""
+    references = [container.image for container in (*spec.init_containers, *spec.containers)]
+    references += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    return tuple(_with_tag(reference) for reference in references if reference)
+
+
+def _with_tag(image: str) -> str:
+    # A colon before the last slash belongs to the port of a registry.
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
 def _request_of(spec: PodSpec, dimensions: Dimensions) -> Vector:

@@ -9,7 +9,10 @@ decide:
 - `proportion`, `capacity`: what queues may hold, deserve and take back.
 - `overcommit`: how much is admitted into the whole cluster.
 - `predicates`: which nodes may take a pod.
-- `nodeorder`, `binpack`: which of those nodes is best.
+- `node_terms`, `proportional`: what of that other plugins share: labels and taints that pods ask
+  for, and room that is kept beside scarce resources.
+- `nodegroup`: which nodes a queue uses.
+- `nodeorder`, `spreading`, `binpack`, `resource_strategy_fit`: which of those nodes is best.
 - `network_topology`: which part of the network is best for a gang.
 - `conformance`, `pdb`: which pods are never victims.
 """
@@ -28,12 +31,14 @@ from swell.scheduler.plugins import (
     drf,
     gang,
     network_topology,
+    nodegroup,
     nodeorder,
     overcommit,
     pdb,
     predicates,
     priority,
     proportion,
+    resource_strategy_fit,
     sla,
 )
 
@@ -44,12 +49,14 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "drf": drf.open_drf,
     "gang": gang.open_gang,
     "network-topology-aware": network_topology.open_network_topology,
+    "nodegroup": nodegroup.open_nodegroup,
     "nodeorder": nodeorder.open_nodeorder,
     "overcommit": overcommit.open_overcommit,
     "pdb": pdb.open_pdb,
     "predicates": predicates.open_predicates,
     "priority": priority.open_priority,
     "proportion": proportion.open_proportion,
+    "resource-strategy-fit": resource_strategy_fit.open_resource_strategy_fit,
     "sla": sla.open_sla,
 }
 
@@ -70,6 +77,7 @@ KNOWN: Final[Mapping[str, KnownPlugin]] = {
         )
     ),
     "network-topology-aware": network_topology.KNOWN,
+    "nodegroup": nodegroup.KNOWN,
     "nodeorder": nodeorder.KNOWN,
     "overcommit": overcommit.KNOWN,
     "pdb": KnownPlugin(switches=_VICTIMS),
@@ -86,19 +94,18 @@ KNOWN: Final[Mapping[str, KnownPlugin]] = {
             "enableReclaimable", "enableJobEnqueued",
         )
     ),
+    "resource-strategy-fit": resource_strategy_fit.KNOWN,
     "sla": sla.KNOWN,
 }  # fmt: skip
 
 # Plugins of Volcano that are not here, and what to use instead.
 INSTEAD: Final[Mapping[str, str]] = {
     "cdp": "a victim takes its room back from its preemptor after 5 minutes at the earliest",
-    "deviceshare": "ask for whole GPUs, or for slices that the device plugin offers (MIG)",
+    "deviceshare": "use MIG by DRA; pods that ask for volcano.sh/vgpu-* or gpu-* are refused",
     "extender": "write a plugin",
-    "nodegroup": "tie queues to nodes by node selectors and taints",
-    "numaaware": "use the kubelet's topology manager",
-    "numa-aware": "use the kubelet's topology manager",
+    "numaaware": "use the kubelet's topology manager, or a DRA driver with matchAttribute",
+    "numa-aware": "use the kubelet's topology manager, or a DRA driver with matchAttribute",
     "rescheduling": "make room by preempt and reclaim",
-    "resource-strategy-fit": "use binpack, or the weights of nodeorder",
     "resourcequota": "the API server enforces quotas",
     "task-topology": "use pod affinity and anti-affinity",
     "tdm": "open and close nodes by taints",

@@ -16,8 +16,10 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.nodes import Matrix, NodeTable
-from swell.scheduler.model.resources import CPU, MEMORY, Vector
+from swell.scheduler.model.resources import CPU, MEMORY, Mask, Vector
 from swell.scheduler.model.tasks import TAKES_LATER, Shape, Task
+from swell.scheduler.plugins.node_terms import SpreadDomains
+from swell.scheduler.plugins.spreading import soft_spread
 from swell.scheduler.session import Session
 
 LEAST: Final = "leastrequested.weight"
@@ -26,24 +28,27 @@ BALANCED: Final = "balancedresource.weight"
 NODE_AFFINITY: Final = "nodeaffinity.weight"
 POD_AFFINITY: Final = "podaffinity.weight"
 TAINT: Final = "tainttoleration.weight"
+IMAGES: Final = "imagelocality.weight"
+SPREAD: Final = "podtopologyspread.weight"
 # Volcano's weights.
 DEFAULTS: Final = {
     LEAST: 1.0, MOST: 0.0, BALANCED: 1.0, NODE_AFFINITY: 2.0, POD_AFFINITY: 2.0, TAINT: 3.0,
+    IMAGES: 1.0, SPREAD: 2.0,
 }  # fmt: skip
-_HARD_SPREAD = "only topology spread constraints with whenUnsatisfiable DoNotSchedule are kept"
 KNOWN: Final = KnownPlugin(
     switches=("enableNodeOrder",),
     arguments=dict.fromkeys(DEFAULTS, ArgumentKind.NUMBER),
     idle={
-        "imagelocality.weight": "",
-        "podtopologyspread.weight": _HARD_SPREAD,
-        "selectorspread.weight": _HARD_SPREAD,
+        "selectorspread.weight": f"use topology spread constraints and {SPREAD}",
     },
 )
 SPREAD_ROLES: Final = frozenset({"pserver"})
 _GPU = "nvidia.com/gpu"
 _SCORE_MAX = 100.0  # of one score with weight 1, as in kube-scheduler
 _A_PAIR = 2
+# kube-scheduler's: less is pulled too fast to matter, and more per container does not count.
+_IMAGE_BYTES_MIN = 23 * 1024 * 1024
+_IMAGE_BYTES_MAX = 1000 * 1024 * 1024
 # As much as the default weights of nodeorder (9) and binpack (1) together.
 _SPREAD_WEIGHT = 10
 
@@ -52,6 +57,7 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
     weight = {name: option.arguments.number(name, value) for name, value in DEFAULTS.items()}
     snapshot = session.snapshot
     nodes = snapshot.nodes
+    domains = SpreadDomains(nodes)
     gpu = snapshot.dimensions.known(_GPU)
     # (1 - load) * LEAST + load * MOST, with fewer operations on all nodes.
     slope = _SCORE_MAX * (weight[MOST] - weight[LEAST])
@@ -59,7 +65,9 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
 
     def node_score(shape: Shape) -> Vector:
         affinity = node_affinity(shape, nodes) * weight[NODE_AFFINITY]
-        return affinity + taints(shape, nodes) * weight[TAINT]
+        score = affinity + taints(shape, nodes) * weight[TAINT]
+        local = image_locality(shape, nodes) if weight[IMAGES] else None
+        return score if local is None else score + local * weight[IMAGES]
 
     def load_score(shape: Shape, fill: Matrix) -> Vector:
         parts = [np.minimum(fill[CPU], 1.0), np.minimum(fill[MEMORY], 1.0)]
@@ -82,7 +90,19 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
             total = spread if total is None else total + spread
         return total
 
-    return Hooks(node_score=node_score, load_score=load_score, task_score=task_score)
+    def relative_score(task: Task, scored: Mask) -> Vector | None:
+        if not task.shape.spec.topology_spread_constraints or not weight[SPREAD]:
+            return None
+        counted = domains.counted_for(task.shape)
+        score = soft_spread(snapshot.affinity_index, task, scored, counted)
+        return None if score is None else score * weight[SPREAD]
+
+    return Hooks(
+        node_score=node_score,
+        load_score=load_score,
+        task_score=task_score,
+        relative_score=relative_score,
+    )
 
 
 def balance(parts: Sequence[Vector]) -> Vector:
@@ -137,6 +157,32 @@ def taints(shape: Shape, nodes: NodeTable) -> Vector:
         if highest > 0
         else np.full(len(nodes), _SCORE_MAX)
     )
+
+
+def image_locality(shape: Shape, nodes: NodeTable) -> Vector | None:
+    """Returns 0 to 100 for each node: more where more of the shape's images are, by size.
+
+    None where no node has any. An image counts by the part of the nodes that have it, or all pods
+    would go to the first node that has pulled it.
+    """
+    n_nodes = 0
+    found: Vector | None = None
+    for image in shape.images:
+        holders = nodes.images.holders(image, nodes.layout, nodes.find)
+        if holders is None:
+            continue
+        if found is None:
+            found = np.zeros(len(nodes))
+            n_nodes = sum(node is not None for node in nodes.objects)
+        places, sizes = holders
+        found[places] += np.floor(sizes * (len(places) / n_nodes))
+    if found is None:
+        return None
+    n_containers = len(shape.spec.init_containers) + len(shape.spec.containers)
+    most = _IMAGE_BYTES_MAX * max(n_containers, 1)
+    found = np.clip(found, _IMAGE_BYTES_MIN, most) - _IMAGE_BYTES_MIN
+    points: Vector = np.floor(_SCORE_MAX * found / (most - _IMAGE_BYTES_MIN))
+    return points
 
 
 def spread_score(task: Task, n_nodes: int) -> Vector:

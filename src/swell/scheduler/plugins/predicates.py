@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from swell.api.core import Node, Taint
-from swell.api.matching import node_selector_matches, tolerates, tolerates_all
+from swell.api.core import Taint
+from swell.api.matching import tolerates
 from swell.scheduler.config import Config, PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
@@ -19,6 +19,8 @@ from swell.scheduler.model.devices.refusals import SWITCHED_OFF
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
+from swell.scheduler.plugins.node_terms import SpreadDomains, affinity_masks, tolerated
+from swell.scheduler.plugins.proportional import Proportional, reserve_rules
 from swell.scheduler.session import Session
 
 _SWITCHES: Final = {
@@ -34,16 +36,48 @@ _SWITCHES: Final = {
 }
 # How long the volumes of a gang may take to be bound, in seconds.
 BIND_TIMEOUT: Final = "volumebinding.bindTimeoutSeconds"
+# Older Volcano's names for what resource-strategy-fit calls `proportional`.
+PROPORTIONAL: Final = "predicate.ProportionalEnable"
+RESOURCES: Final = "predicate.resources"
+RATES_OF: Final = "predicate.resources."
+
+
+def remarks(option: PluginOption) -> Iterator[str]:
+    """Yields what switched-off rules lead to, and settings that mean nothing without others."""
+    given = option.arguments
+    if not given.flag(_SWITCHES["volumes"], default=True):
+        yield (
+            f"{_SWITCHES['volumes']} is false: "
+            "pods with claims that are not bound will hang on their nodes"
+        )
+    about_reserve = [name for name in given.values if name.startswith(RESOURCES)]
+    if about_reserve and not given.flag(PROPORTIONAL, default=False):
+        yield f"argument {about_reserve[0]!r} has no effect without {PROPORTIONAL}: true"
+    elif given.flag(PROPORTIONAL, default=False):
+        yield from reserve_of(option).remarks
+
+
+def reserve_of(option: PluginOption) -> Proportional:
+    """Returns the rule of the older names."""
+    rates = {
+        name.removeprefix(RATES_OF): value
+        for name, value in option.arguments.values.items()
+        if name.startswith(RATES_OF)
+    }
+    return Proportional.of(option.arguments.text(RESOURCES), rates)
+
+
 KNOWN: Final = KnownPlugin(
     switches=("enablePredicate",),
     arguments={
         **dict.fromkeys(_SWITCHES.values(), ArgumentKind.FLAG),
         BIND_TIMEOUT: ArgumentKind.NUMBER,
+        PROPORTIONAL: ArgumentKind.FLAG,
+        RESOURCES: ArgumentKind.TEXT,
+        RATES_OF: ArgumentKind.NUMBER,
     },
+    remarks=remarks,
     idle={
-        "predicate.ProportionalEnable": "keep other pods away from scarce nodes by a taint",
-        "predicate.resources": "keep other pods away from scarce nodes by a taint",
-        "predicate.resources.": "keep other pods away from scarce nodes by a taint",
         "volumebinding.weight": "nodes are not scored by their storage",
         "volumebinding.shape": "nodes are not scored by their storage",
         "dynamicresources.filterTimeoutSeconds": "the search for devices is limited by its steps",
@@ -90,11 +124,21 @@ def _option(config: Config) -> PluginOption | None:
 
 def open_predicates(session: Session, option: PluginOption) -> Hooks:
     rules = _PredicateRules(session, option)
+    reserve = None
+    if option.arguments.flag(PROPORTIONAL, default=False):
+        reserve = reserve_rules(session.snapshot, reserve_of(option))
+
+    def diagnose(task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
+        yield from rules.diagnose(task)
+        if reserve is not None:
+            yield from reserve.diagnose(task)
+
     return Hooks(
         node_filter=rules.node_filter,
         task_filter=rules.task_filter,
-        diagnose=rules.diagnose,
+        diagnose=diagnose,
         task_score=rules.task_score,
+        usable_room=None if reserve is None else reserve.usable_room,
     )
 
 
@@ -106,6 +150,7 @@ class _PredicateRules:
         self._affinity_index = session.snapshot.affinity_index
         self._volumes = session.snapshot.volumes
         self._devices = session.snapshot.devices
+        self._spread_domains = SpreadDomains(self._nodes)
         self._on = {
             rule: option.arguments.flag(switch, default=True) for rule, switch in _SWITCHES.items()
         }
@@ -159,38 +204,15 @@ class _PredicateRules:
         # A cordon counts as a taint of this name: a pod that tolerates it may go there.
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
             yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
+        if shape.shares_devices:
+            # Bound without the annotations that name its share it would fail on the node.
+            yield WaitReason.DEVICE_SHARING_UNSUPPORTED, np.zeros(len(nodes), dtype=np.bool_)
         if nodes.gpu_faults and nodes.gpu_places(shape.request).any():
             yield WaitReason.GPU_FAULT, ~nodes.has_gpu_fault
         if self._on["affinity"]:
-            yield from self._node_affinity(shape)
+            yield from affinity_masks(nodes, shape)
         if self._on["taints"]:
-            # Many nodes have the same taints: each set is checked once.
-            known: dict[tuple[Taint, ...], bool] = {(): True}
-
-            def tolerated(node: Node) -> bool:
-                taints = node.spec.taints
-                if taints not in known:
-                    known[taints] = tolerates_all(spec.tolerations, taints)
-                return known[taints]
-
-            yield WaitReason.TAINT, nodes.where(tolerated)
-
-    def _node_affinity(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
-        nodes, spec = self._nodes, shape.spec
-        if spec.node_selector:
-            selector = spec.node_selector.items()
-            yield (
-                WaitReason.NODE_SELECTOR,
-                nodes.where(lambda node: selector <= node.metadata.labels.items()),
-            )
-        # The node selector and the required node affinity must both match, as in Kubernetes.
-        affinity = spec.affinity and spec.affinity.node_affinity
-        required = affinity and affinity.required_during_scheduling_ignored_during_execution
-        if required:
-            yield (
-                WaitReason.NODE_AFFINITY,
-                nodes.where(lambda node: node_selector_matches(required, node)),
-            )
+            yield WaitReason.TAINT, tolerated(nodes, shape)
 
     def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[WaitReason, Mask, str]]:
         """Yields the filters whose answer depends on the pods already placed."""
@@ -207,16 +229,15 @@ class _PredicateRules:
                 yield verdict.reason, verdict.passing, verdict.detail
         if not self._affinity_index.concerns(task):
             return
-        # A spread constraint counts only domains of nodes that pass the pod's node affinity.
-        eligible = self._eligible(task.shape)
-        for name, passing in self._affinity_index.allows(task, eligible, at_once=now):
+        counted = self._spread_domains.counted_for(task.shape)
+        for name, passing in self._affinity_index.allows(task, counted, at_once=now):
             if self._on["spread" if name == "spread" else "pod affinity"]:
                 yield _AFFINITY_REASONS[name], passing, ""
 
     def _eligible(self, shape: Shape) -> Mask:
         """Returns the nodes that pass the pod's node affinity."""
         eligible = np.ones(len(self._nodes), dtype=np.bool_)
-        for _, passing in self._node_affinity(shape):
+        for _, passing in affinity_masks(self._nodes, shape):
             eligible &= passing
         return eligible
 

@@ -75,7 +75,7 @@ def test_without_a_file_the_given_configuration_counts() -> None:
 def test_settings_without_effect_are_counted_and_the_rest_is_in_force(tmp_path: Path) -> None:
     """The log has a line for each, a metric their number, and the file is used."""
     path = tmp_path / "scheduler.conf"
-    arguments = "{imagelocality.weight: 3, leastrequested.weight: 2}"
+    arguments = "{selectorspread.weight: 3, leastrequested.weight: 2}"
     path.write_text(
         f"tiers: [{{plugins: [{{name: nodeorder, arguments: {arguments}}}, {{name: tdm}}]}}]"
     )
