@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tests.testbed import binaries
@@ -27,7 +27,9 @@ NATIVE_CONTROLLERS: Final = (*CONTROLLERS, "podgroup-protection-controller")
 
 
 @contextlib.contextmanager
-def running_kube_scheduler(plane: ControlPlane) -> Iterator[ChildProcess]:
+def running_kube_scheduler(
+    plane: ControlPlane, flags: Sequence[str] = ()
+) -> Iterator[ChildProcess]:
     """Run kube-scheduler with its own gangs, for pods of `default-scheduler`."""
     (port,) = free_loopback_ports(1)
     command = [
@@ -38,6 +40,7 @@ def running_kube_scheduler(plane: ControlPlane) -> Iterator[ChildProcess]:
         f"--secure-port={port}",
         f"--cert-dir={plane.data_dir}",
         f"--feature-gates={','.join(f'{name}=true' for name in _SCHEDULING)}",
+        *flags,
     ]
     process = ChildProcess("kube-scheduler", command, plane.data_dir / "kube-scheduler.log")
     try:

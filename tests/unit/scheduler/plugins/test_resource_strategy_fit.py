@@ -35,7 +35,7 @@ def node(name: str, **amounts: int) -> Node:
     return codec.convert(body, Node)
 
 
-def pod(name: str, on: str = "", notes: Body | None = None, **requests: int) -> Pod:
+def pod(name: str, on: str = "", *, notes: Body | None = None, **requests: Any) -> Pod:
     asked = {{"gpu": GPU, "tpu": TPU}.get(key, key): str(value) for key, value in requests.items()}
     body: Body = {
         "metadata": {
@@ -124,7 +124,7 @@ def test_scores_are_those_of_the_formula() -> None:
             for at in range(5)
         }
         used = {name: chance.randint(0, 8) for name in have}
-        asked = {"cpu": chance.randint(1, 6), "gpu": chance.randint(0, 2)}
+        asked: Body = {"cpu": chance.randint(1, 6), "gpu": chance.randint(0, 2)}
         made = [pod(f"old-{name}", name, cpu=n) for name, n in used.items() if n]
         world = objects([node(name, **amounts) for name, amounts in have.items()], made)
         world.pods.append(pod("new", **asked))
