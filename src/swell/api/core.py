@@ -31,9 +31,9 @@ class NodeSpec(ApiStruct, frozen=True):
 
 
 class NodeImage(ApiStruct, frozen=True):
-    """An image that a node has, by all its names."""
+    """An image that a node has, by all its names; None if it has lost them."""
 
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = ()
     size_bytes: int = 0
 
 

@@ -55,4 +55,4 @@ class NodeImages:
 
 
 def _named(images: Iterable[NodeImage]) -> Iterable[tuple[str, int]]:
-    return ((name, image.size_bytes) for image in images for name in image.names)
+    return ((name, image.size_bytes) for image in images for name in image.names or ())

@@ -1,4 +1,4 @@
-"""What pods ask of the labels and taints of nodes, as masks over all nodes."""
+"""Turns what pods ask of the labels and taints of nodes into masks over all nodes."""
 
 from __future__ import annotations
 

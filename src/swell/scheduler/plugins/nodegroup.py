@@ -56,7 +56,7 @@ def open_nodegroup(session: Session, option: PluginOption) -> Hooks:
 
 @dataclass(frozen=True, slots=True)
 class _OfQueue:
-    """What one queue may use: the nodes by affinity, their scores, and limits by group."""
+    """The nodes that a queue may use by its affinity, their scores, and its limits by group."""
 
     allowed: Mask
     score: Vector | None
@@ -103,7 +103,7 @@ class _Affinity:
 
 
 class _QueueUse:
-    """What a queue holds of each group, kept in step with the tasks that a session moves."""
+    """The amounts that a queue holds of each group, in step with the tasks that a session moves."""
 
     def __init__(
         self, nodes: NodeTable, queue: QueueInfo, codes: NDArray[np.intp], of_groups: Matrix
