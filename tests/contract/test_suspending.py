@@ -23,13 +23,23 @@ def test_job_is_suspended_and_resumed(swell: Swell) -> None:
     assert suspend_of(swell, "fit") is False
 
 
-def test_none_is_suspended_if_one_cannot_be(swell: Swell) -> None:
-    """A TrainingJob cannot; the others named with it are left alone, and it is said why."""
+def test_trainingjob_is_suspended_as_well(swell: Swell) -> None:
+    """By the same commands, together with others."""
     swell.here("apply", "-f", swell.file(JOB))
     swell.here("apply", "-f", swell.file(OLD_JOB))
-    refused = swell.here("suspend", "fit", "old")
+
+    said = swell.here("suspend", "fit", "old").out
+    assert said == "aitrainingjob/fit suspended\ntrainingjob/old suspended\n"
+    spec = swell.here("get", "tj", "old", "-o", "json").json["spec"]
+    assert isinstance(spec, dict)
+    assert spec["suspend"] is True
+
+
+def test_none_is_suspended_if_one_cannot_be(swell: Swell) -> None:
+    """The others named with it are left alone, and it is said why."""
+    swell.here("apply", "-f", swell.file(JOB))
+    refused = swell.here("suspend", "fit", "nobody")
 
     assert refused.code == 1
-    assert "old is a TrainingJob, which cannot be suspended" in refused.err
     assert suspend_of(swell, "fit") is None
     assert "no job nobody" in swell.here("suspend", "nobody").err

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from swell.api.aitrainingjob import QUEUE_LABEL, Suspension
 from swell.api.defaults import MAX_INSTANCE, MIN_INSTANCE
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.pod import ResourceRequirements
@@ -35,7 +36,8 @@ class TrainingJobPhase(Enum):
     """The phase of a TrainingJob. Nothing leaves the three final phases.
 
     "" --> Creating --> Running <--> Scaling
-     |         |           |            |
+     |      ^  |           |            |
+     |      +--------------+------------+      when it is suspended
      +---------+-----------+------------+--> Succeed, Failed, Timeout
     """
 
@@ -131,6 +133,10 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     queue: str = ""
     managed_by: str = msgspec.field(default="", name="managedBy")
     save_seconds: int | None = msgspec.field(default=None, name="saveSeconds")
+    suspend: bool | None = None
+    ttl_seconds_after_finished: int | None = msgspec.field(
+        default=None, name="ttlSecondsAfterFinished"
+    )
     volumes: tuple[Body, ...] = ()
     volume_mounts: tuple[Body, ...] = msgspec.field(default=(), name="VolumeMounts")
     mountpath: str = ""
@@ -196,6 +202,9 @@ class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
     scale_records: tuple[TrainerScaleRecord, ...] = ()
     replica_statuses: dict[str, RoleStatus] = {}
     start_time: str | None = msgspec.field(default=None, name="startTime")
+    suspension: Suspension | None = None
+    paused_at: str | None = msgspec.field(default=None, name="pausedAt")
+    paused_seconds: int = msgspec.field(default=0, name="pausedSeconds")
     released: bool = False
     observed_generation: int = msgspec.field(default=0, name="observedGeneration")
     conditions: tuple[Condition, ...] = ()
@@ -210,6 +219,13 @@ class TrainingJob(ApiStruct, frozen=True):
     status: TrainingJobStatus = TrainingJobStatus()
     api_version: str = f"{API_GROUP}/v1"
     kind: str = "TrainingJob"
+
+    @property
+    def wants_suspension(self) -> bool:
+        """Whether the job is to have no pods. Kueue's jobs are suspended until Kueue says so."""
+        if self.spec.suspend is not None:
+            return self.spec.suspend
+        return QUEUE_LABEL in self.metadata.labels
 
     @property
     def queue(self) -> str:

@@ -161,6 +161,7 @@ def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
     phase = status.phase
     is_over = phase in trainingjob.FINAL_PHASES or status.released
     is_over = is_over or spec.managed_by not in {"", MANAGER}
+    is_over = is_over or status.suspension is not None or job.wants_suspension
     return AutoscalerJob(
         id=id_of(job),
         uid=job.metadata.uid,

@@ -108,6 +108,15 @@ def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     }
 
 
+async def preempt(world: SimulatedWorld, job: str, within_s: float) -> None:
+    """The scheduler takes the first running pod of a job for another one."""
+    for pod in pods_in(world):
+        is_running = pod.status.phase is PodPhase.RUNNING and not pod.metadata.deletion_timestamp
+        if is_running and pod.metadata.name.startswith(f"{job}-"):
+            await _Acts(world).preempt_pod(pod, within_s)
+            return
+
+
 class _Acts:
     """Each does its harm and says whether there was anything to harm."""
 
@@ -193,7 +202,9 @@ class _Acts:
         if not running:
             return False
         pod = running[int(fault.amount * 997) % len(running)]
-        within_s = fault.scaled(1, 20)
+        return await self.preempt_pod(pod, fault.scaled(1, 20))
+
+    async def preempt_pod(self, pod: Pod, within_s: float) -> bool:
         deadline = format_time(self._world.clock.now() + within_s)
         record = encode(EvictionRecord(pod.metadata.uid, "default/big", deadline)).decode()
         if not await self._noted(pod, {EVICTION_ANNOTATION: record}):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from swell.api.aitrainingjob import FINAL_PHASES
 from swell.api.meta import Uid
+from swell.api.resource import Resource
 from swell.api.times import has_passed, parse_time
 from swell.cluster.embedded.storage import Commit
 from swell.operator.framework.managers import is_foreign
+from swell.sim.observation import states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import job_states
 
@@ -44,11 +47,12 @@ class ForeignUntouched:
     """S4: nothing at all is written about a job of another manager."""
 
     world: SimulatedWorld
+    resource: Resource[Any]
     name: str = "S4 foreign jobs untouched"
     _foreign: set[Uid] = field(default_factory=set)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = job_states(commit)
+        before, after = states(commit, self.resource)
         job = after or before
         if job is not None and is_foreign(job.spec.managed_by):
             self._foreign.add(job.metadata.uid)

@@ -34,8 +34,10 @@ from swell.operator.aitrainingjob import (
     decide,
     departures,
     native_gang,
+    preemptions,
     recovery,
     restarts,
+    sizes,
     status,
     suspension,
 )
@@ -472,7 +474,28 @@ def _moves_every_straggler(
     return list(straggler_cause(asked, held, now))
 
 
+def _counts_every_look(
+    seen: AITrainingJobSnapshot, held: AITrainingJobStatus
+) -> AITrainingJobStatus:
+    """A victim counts as another preemption at every look."""
+    if not preemptions._victims(seen, held):
+        return held
+    n = held.preemptions + 1
+    return msgspec.structs.replace(held, preemptions=n, preempted_epoch=held.epoch)
+
+
 PLANTED: Mapping[str, Flaw] = {
+    "operator restarts in a mass failure": _inside(decide, "not_held", lambda found, _: found),
+    "operator begins before others": _inside(decide, "awaited", lambda *_: ""),
+    "operator counts preemptions at every look": _inside(
+        decide, "with_preemptions", _counts_every_look
+    ),
+    "operator starts anew after the last preemption": _inside(
+        decide, "ending_by_preemption", lambda *_: None
+    ),
+    "operator ignores the scale subresource": _inside(
+        sizes, "_asked", lambda _seen, _role, spec: max(spec.minimum, min(spec.size, spec.maximum))
+    ),
     "operator moves every straggler": _inside(decide, "straggler_cause", _moves_every_straggler),
     "operator taints every suspect": _taints_every_suspect,
     "operator marks nodes once": _marks_once,

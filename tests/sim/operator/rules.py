@@ -36,6 +36,12 @@ from tests.sim.operator.field_rules import ExpiredJobsOnly, ForeignUntouched
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.node_rules import FewSuspects, MarksOnRecord, MovedOnRequest
 from tests.sim.operator.observation import count_of, job_states, replica_of
+from tests.sim.operator.story_rules import (
+    AfterOthers,
+    PreemptionsCounted,
+    RestartsHeld,
+    ScaledAsAsked,
+)
 from tests.sim.operator.training_rules import (
     HoldersStay,
     NumbersGrow,
@@ -75,10 +81,14 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         SavedBeforeDeleted(world, history),
         AskedForReason(world, history),
         ExpiredJobsOnly(world),
-        ForeignUntouched(world),
+        ForeignUntouched(world, AI_TRAINING_JOBS),
         MarksOnRecord(world),
         FewSuspects(world, settings),
         MovedOnRequest(world),
+        RestartsHeld(world, history),
+        AfterOthers(world, history),
+        PreemptionsCounted(world, history),
+        ScaledAsAsked(world),
     ]
 
 

@@ -9,7 +9,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
-from tests.sim.operator.disturbances import RATES_MAX
+from tests.sim.operator.disturbances import RATES_MAX, preempt
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.jobs import Pods, a_job, a_role
 from tests.sim.operator.observation import is_over
@@ -300,6 +300,39 @@ async def fields(world: SimulatedWorld) -> None:
     await user.edit("dog", {"suspend": True})
 
 
+async def outage(world: SimulatedWorld) -> None:
+    """Most nodes fall silent together, for less and for more than restarts are held back."""
+    user = await arrive(world)
+    again = {"restartPolicy": "Always", "restartScope": "Pod"}
+    for name in ("ant", "bee"):
+        await user.submit(name, {"trainer": a_role(Pods(runs_s=600), replicas=5, **again)})
+    never = a_role(Pods(runs_s=300), replicas=4, restartPolicy="OnFailure")
+    await user.submit("cat", {"trainer": never})
+    await user.until_running("cat", 4)
+    for silent_s in (45, 120):
+        for name in ("node-a", "node-b", "node-c"):
+            fleet_of(world).lose(name, silent_s, dies=False)
+            await user.wait(name, silent_s, up_to_s=3)
+        await user.wait("mended", silent_s, up_to_s=200)
+
+
+async def preempted(world: SimulatedWorld) -> None:
+    """Rigid jobs that end at the first preemption, or the second; and one that is scaled."""
+    user = await arrive(world)
+    again = {"restartPolicy": "Always"}
+    long = a_role(Pods(runs_s=400), replicas=3, **again)
+    await user.submit("ant", {"trainer": long}, requeuePolicy="End")
+    await user.submit("bee", {"trainer": long}, maxRetriesOnPreemption=1, saveSeconds=10)
+    sizes = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 6}
+    scaled = a_role(Pods(runs_s=500), replicas=2, restartScope="Pod", **sizes, **again)
+    await user.submit("cat", {"trainer": scaled}, scale={"replicas": 2})
+    for turn in range(5):
+        await user.wait("turn", turn, up_to_s=30)
+        await user.edit("cat", {"scale": {"replicas": world.chance.integer(1, 6, "size", turn)}})
+        for name in ("ant", "bee"):
+            await preempt(world, name, within_s=15)
+
+
 SCENARIOS = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=8000)
     for play in (
@@ -317,5 +350,7 @@ SCENARIOS = tuple(
         suspend,
         fields,
         suspects,
+        outage,
+        preempted,
     )
 )

@@ -12,6 +12,7 @@ from swell.api.pod import Pod
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.api.workloads import Job
 from swell.cluster.embedded.storage import Commit, Stored
+from swell.operator.framework.managers import is_foreign
 from swell.operator.framework.orphans import OnlyMetadata
 from swell.operator.trainingjob.labels import ENDING, FINALIZER, JOB_UID, Role, index_label
 from swell.operator.trainingjob.phases import TRANSITIONS
@@ -19,6 +20,7 @@ from swell.operator.trainingjob.snapshot import completed_indexes, completion_in
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import ENDED, all_of, pod_states, pods_in, states
 from swell.sim.world import SimulatedWorld
+from tests.sim.operator.field_rules import ForeignUntouched
 from tests.sim.rules import (
     CachesAreTrue,
     DeletedGo,
@@ -26,6 +28,12 @@ from tests.sim.rules import (
     NothingLeftBehind,
     ObservedJob,
     OneLivePod,
+)
+from tests.sim.trainingjob.field_rules import (
+    ExpiredGo,
+    ExpiredJobsOnly,
+    SuspendedRest,
+    TrainersSave,
 )
 from tests.sim.trainingjob.originals import OriginalsCollected, OriginalsKept
 from tests.sim.trainingjob.training_rules import MembershipGrows, PartsBeforeTrainers
@@ -49,6 +57,9 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         PartsBeforeTrainers(),
         MembershipGrows(),
         OriginalsKept(world, is_adopting(world)),
+        TrainersSave(world, history),
+        ExpiredJobsOnly(world),
+        ForeignUntouched(world, TRAINING_JOBS),
         NothingLeftBehind(
             world,
             TRAINING_JOBS,
@@ -64,12 +75,15 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         return [
             ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL_PHASES)
             for job in jobs_in(world)
+            if not is_foreign(job.spec.managed_by)
         ]
 
     return [
         JobsEnd(seen),
         DeletedGo(world, seen, (*OWNED, str(PODS))),
         CleanedUp(world),
+        SuspendedRest(world),
+        ExpiredGo(world),
         CachesAreTrue(world, _is_followed),
         OriginalsCollected(world, is_adopting(world)),
     ]
@@ -147,11 +161,13 @@ class CreatedForOwner:
             yield f"{commit.collection} {commit.key} created for a job that is over"
         elif job.status.phase is TrainingJobPhase.EMPTY:
             yield f"{commit.collection} {commit.key} created before its job began"
+        elif job.status.suspension is not None:
+            yield f"{commit.collection} {commit.key} created for a job that is suspended"
 
 
 @dataclass
 class DeletedForReason:
-    """What is deleted belongs to a job that is being deleted, or that is over and cleans up."""
+    """What is deleted belongs to a job that is deleted, suspended, or over and cleans up."""
 
     world: SimulatedWorld
     history: SoundHistory[TrainingJob]
@@ -172,6 +188,8 @@ class DeletedForReason:
         job = self.history.when_sent(commit, "delete", uid)
         is_group = commit.collection == str(POD_GROUPS)
         if job is None or is_ending(job) or (is_group and job.status.phase in FINAL_PHASES):
+            return
+        if job.status.suspension is not None:
             return
         if commit.collection != str(PODS) or job.status.phase not in FINAL_PHASES:
             yield f"{commit.collection} {commit.key} deleted though its job is {job.status.phase}"

@@ -162,6 +162,42 @@ async def stop(world: SimulatedWorld) -> None:
     await user.annotate("cat", STOPPED_ANNOTATION, "enough")
 
 
+async def suspend(world: SimulatedWorld) -> None:
+    """Users suspend jobs and change their mind: before, while and after trainers go."""
+    user = user_in(world)
+    await user.submit("ant", size=(1, 3), fault_tolerant=True, runs_s=90, saveSeconds=20)
+    await user.submit("bee", is_nccl=True, suspend=True)
+    await user.submit("cat", size=(2, 2), pserver={"min-instance": 2}, runs_s=60, **MULTI)
+    await user.submit("dog", size=(1, 1), runs_s=5000)
+    await user.until_running("ant", 2, within_s=60)
+    for turn in range(3):
+        for name in ("ant", "cat"):
+            await user.edit(name, {"suspend": True})
+            await user.wait(f"{name} {turn}", up_to_s=12)
+            await user.edit(name, {"suspend": False})
+        await user.wait("turn", turn, up_to_s=30)
+        await set_target(world, "ant", world.chance.integer(1, 3, "target", turn))
+    await user.edit("bee", {"suspend": False})
+    await user.edit("dog", {"suspend": True})
+    await user.wait("dog", up_to_s=40)
+    await user.annotate("dog", STOPPED_ANNOTATION, "enough")
+
+
+async def expire(world: SimulatedWorld) -> None:
+    """Jobs are deleted some time after their end; one of another manager is left alone."""
+    user = user_in(world)
+    ttl = world.chance.integer(0, 60, "ttl")
+    await user.submit("ant", is_nccl=True, ttlSecondsAfterFinished=ttl)
+    await user.submit("bee", size=(1, 1), fails="1", ttlSecondsAfterFinished=0)
+    await user.submit("cat", size=(1, 1), managedBy="example.com/other", suspend=True)
+    await user.submit("dog", size=(1, 1), runs_s=30, ttlSecondsAfterFinished=5)
+    await user.wait("dog", up_to_s=20)
+    await user.edit("dog", {"suspend": True})
+    await user.wait("dog again", up_to_s=20)
+    await user.edit("dog", {"suspend": False})
+    await user.edit("cat", {"suspend": False})
+
+
 async def delete(world: SimulatedWorld) -> None:
     """Jobs are deleted as they start, run, scale, and after they have ended."""
     user = user_in(world)
@@ -216,6 +252,8 @@ SCENARIOS = (
     Scenario("train", train, disturbances=ROUGH_RATES),
     Scenario("time out", time_out, disturbances=JUMPY_RATES),
     Scenario("stop", stop, disturbances=ROUGH_RATES),
+    Scenario("suspend", suspend, disturbances=ROUGH_RATES),
+    Scenario("expire", expire, disturbances=ROUGH_RATES),
     Scenario("delete", delete, disturbances=ROUGH_RATES),
     Scenario("recreate", recreate, disturbances=ROUGH_RATES),
 )

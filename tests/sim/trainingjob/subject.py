@@ -17,8 +17,8 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
 from swell.operator.framework.orphans import LabelledObject, OrphanCollector
+from swell.operator.trainingjob import cleanup, departures, membership, recovery, suspension
 from swell.operator.trainingjob import decide as decide_module
-from swell.operator.trainingjob import membership, recovery
 from swell.operator.trainingjob.decide import decide
 from swell.operator.trainingjob.kind import TrainingJobInformers, training_job_kind
 from swell.operator.trainingjob.labels import (
@@ -30,6 +30,7 @@ from swell.operator.trainingjob.labels import (
 )
 from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
+from swell.operator.trainingjob.suspension import release_steps
 from swell.runtime.cluster import merge_patch
 from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.plan import (
@@ -37,6 +38,7 @@ from swell.runtime.plan import (
     CreateObject,
     DeleteObject,
     PatchObject,
+    PatchStatus,
     Plan,
     Step,
     Together,
@@ -68,6 +70,12 @@ class Flaw(Flag):
     ONE_QUEUE = auto()  # every group is in the default queue
     FORGETS_NUMBERS = auto()  # trainers are numbered by the pods that are there
     KEEPS_STOPPED = auto()  # a stopped job has ended, and its pods go on
+    SUSPENDS_ON_EDGES = auto()  # everything goes in the pass that records it, and in no other
+    SUSPENDS_UNRECORDED = auto()  # everything goes, and nothing says why
+    HURRIES_SAVERS = auto()  # trainers that were asked to save are not waited for
+    EXPIRES_EARLY = auto()  # a job that has ended is deleted at once
+    KEEPS_EXPIRED = auto()  # and never
+    MINDS_OTHERS = auto()  # jobs of other managers are taken for ours
 
 
 PLANTED: Mapping[str, Flaw] = {
@@ -85,6 +93,12 @@ PLANTED: Mapping[str, Flaw] = {
     "trainingjob collects what others own": Flaw.ADOPT_OWNED,
     "trainingjob ignores the queue": Flaw.ONE_QUEUE,
     "trainingjob forgets the numbers of trainers": Flaw.FORGETS_NUMBERS,
+    "trainingjob suspends on edges": Flaw.SUSPENDS_ON_EDGES,
+    "trainingjob suspends without a record": Flaw.SUSPENDS_UNRECORDED,
+    "trainingjob hurries who is asked to save": Flaw.HURRIES_SAVERS,
+    "trainingjob deletes jobs before their time": Flaw.EXPIRES_EARLY,
+    "trainingjob keeps expired jobs": Flaw.KEEPS_EXPIRED,
+    "trainingjob minds the jobs of others": Flaw.MINDS_OTHERS,
 }
 PLANTED_IN_KEPT: Mapping[str, Flaw] = {
     "trainingjob collects unasked": Flaw.ADOPT_ALWAYS,
@@ -100,6 +114,12 @@ FOCUS: Mapping[str, str] = {
     "trainingjob ignores the queue": "adopt",
     "trainingjob forgets the numbers of trainers": "train",
     "trainingjob keeps what is stopped": "stop",
+    "trainingjob suspends on edges": "suspend",
+    "trainingjob suspends without a record": "suspend",
+    "trainingjob hurries who is asked to save": "suspend",
+    "trainingjob deletes jobs before their time": "expire",
+    "trainingjob keeps expired jobs": "expire",
+    "trainingjob minds the jobs of others": "expire",
 }
 
 
@@ -142,6 +162,8 @@ async def _run(ports: Ports, flaws: Flaw, settings: TrainingJobSettings) -> None
         believe_lists(*followed.values())
     ports.exposed.update(followed)
     _plant(operator.controller, informers, flaws)
+    if Flaw.MINDS_OTHERS in flaws:
+        operator._kind = replace(operator._kind, manager_of=lambda _: "")
     if Flaw.ADOPT_OWNED in flaws:
         _adopt_owned(operator.collector)
     await asyncio.gather(*(service.run() for service in operator.services))
@@ -272,11 +294,28 @@ def _one_queue(_: TrainingJobSnapshot, plan: Plan) -> Plan:
     return replace(plan, actions=tuple(map(moved, plan.actions)))
 
 
+def _suspended_on_edges(world: TrainingJobSnapshot, now: float) -> list[Step]:
+    return release_steps(world, now) if world.job.status.suspension is None else []
+
+
+def _unrecorded(_: TrainingJobSnapshot, plan: Plan) -> Plan:
+    def forget(step: Step) -> Step:
+        if isinstance(step, PatchStatus) and step.status.get("suspension"):
+            return replace(step, status={k: v for k, v in step.status.items() if k != "suspension"})
+        return step
+
+    return replace(plan, actions=tuple(map(forget, plan.actions)))
+
+
 _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.TRUSTS_EMPTY: (decide_module, "recovered", lambda world, _: world),
     Flaw.KEEPS_STOPPED: (decide_module, "is_stopped", lambda _: False),
     Flaw.FORGETS_END: (recovery, "read_mark", lambda *_: None),
     Flaw.FORGETS_NUMBERS: (membership, "_read", lambda _: {}),
+    Flaw.SUSPENDS_ON_EDGES: (suspension, "release_steps", _suspended_on_edges),
+    Flaw.HURRIES_SAVERS: (departures, "_is_open", lambda *_: False),
+    Flaw.EXPIRES_EARLY: (cleanup, "has_passed", lambda *_: True),
+    Flaw.KEEPS_EXPIRED: (decide_module, "plan_expiry", lambda _, steps, __: Plan(steps)),
 }
 _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {
     Flaw.ACT_THEN_RECORD: lambda _, plan: act_then_record(plan),
@@ -285,4 +324,5 @@ _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {
     Flaw.BLIND_SCALE: _blind_scale,
     Flaw.INDEX_BY_PLACE: _index_by_place,
     Flaw.ONE_QUEUE: _one_queue,
+    Flaw.SUSPENDS_UNRECORDED: _unrecorded,
 }

@@ -19,7 +19,7 @@ from swell.api.schemas.model import (
     text,
 )
 from swell.api.schemas.shared import CONDITIONS, MESSAGE_SIZE_MAX
-from swell.api.schemas.training import training_status
+from swell.api.schemas.training import SUSPENSION, training_status
 
 ROLES_MAX = 16
 AFTER_MAX = 64
@@ -89,10 +89,6 @@ _ENDING = table(
         "decidedAt": moment("When that was decided."),
     },
     description="How the job will end, once that is decided.",
-)
-_SUSPENSION = table(
-    {"startedAt": moment("When it began to give them back.")},
-    description="Since when the job gives back its pods, while it does or has none.",
 )
 _AVOIDED_NODE = table(
     {
@@ -199,7 +195,7 @@ def _restarts() -> dict[str, Schema]:
 
 def _pauses() -> dict[str, Schema]:
     return {
-        "suspension": _SUSPENSION,
+        "suspension": SUSPENSION,
         "preemptions": _count("How often the scheduler has preempted the job."),
         "preemptedEpoch": _count("The last epoch in which it did."),
         "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),

@@ -1,4 +1,4 @@
-"""Parts of the schemas of both kinds of job: reports in the status, and who manages a job."""
+"""Parts of the schemas of both kinds of job: reports, suspensions, and who manages a job."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ MANAGER_STAYS = ValidationRule(
     " && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
     "managedBy must not change",
     ".managedBy",
+)
+
+SUSPENSION = table(
+    {"startedAt": moment("When it began to give them back.")},
+    description="Since when the job gives back its pods, while it does or has none.",
 )
 
 

@@ -35,7 +35,7 @@ from swell.api.schemas.shared import (
     or_empty,
     type_names,
 )
-from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, training_status
+from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, SUSPENSION, training_status
 from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
 
 # The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
@@ -116,6 +116,14 @@ def spec() -> Schema:
             "saveSeconds": integer(
                 "Seconds that a trainer may take to save before it leaves.", maximum=INT32_MAX
             ),
+            "suspend": boolean(
+                "Whether the job gives back all its pods and waits; false lets it queue anew."
+            ),
+            "ttlSecondsAfterFinished": integer(
+                "Seconds after its end at which the job is deleted; without it, never.",
+                maximum=INT32_MAX,
+                example="3600",
+            ),
             "volumes": _open_objects("Volumes of all pods, as in a Pod."),
             "VolumeMounts": _open_objects("Where they are mounted, as in a Pod."),
             "mountpath": text("Where nfsmount is mounted.", size_max=4096),
@@ -180,6 +188,9 @@ def status() -> Schema:
                 role_status, size_max=16, description="Counts of pods, by role."
             ),
             "startTime": moment("When the job was accepted."),
+            "suspension": SUSPENSION,
+            "pausedAt": moment("Since when the job has been suspended, if it ran before."),
+            "pausedSeconds": _count("Seconds of former suspensions, which walltime leaves out."),
             "released": boolean("Whether the pods of a finished job were given back."),
             "observedGeneration": _count("The generation of the spec that this status is about."),
             "conditions": CONDITIONS,

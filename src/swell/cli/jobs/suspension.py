@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.command_line import CommandError
@@ -41,15 +40,12 @@ def _set(jobs: list[str], namespace: str, cluster: ClusterOptions, *, suspended:
             _check(one)
         for one in found:
             body: Body = {"metadata": {"uid": one.uid}, "spec": {"suspend": suspended}}
-            connection.client.send(calls.patch(AI_TRAINING_JOBS, one.key, merge_patch(body)))
+            connection.client.send(calls.patch(one.resource, one.key, merge_patch(body)))
             sys.stdout.write(f"{one.title} {'suspended' if suspended else 'resumed'}\n")
 
 
 def _check(found: FoundJob) -> None:
     name = found.key.name
-    if not found.is_ai_training_job:
-        hint = f"end it with: swell delete tj/{name}"
-        raise CommandError(f"{name} is a TrainingJob, which cannot be suspended", hint)
     if found.has_ended:
         raise CommandError(
             f"{name} has ended already: {found.phase}", f"see: swell describe {name}"

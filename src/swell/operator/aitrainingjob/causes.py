@@ -20,7 +20,7 @@ from swell.api.aitrainingjob import (
 from swell.api.gpu_faults import rules_of
 from swell.api.injection import HANG_EXIT_CODE
 from swell.api.pod import ContainerStatus, PodPhase
-from swell.api.times import has_passed, parse_time
+from swell.api.times import SKEW_S, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.native_gang import stranded
 from swell.operator.aitrainingjob.phases import JobReason
@@ -95,7 +95,8 @@ def find_causes(
     """Everything that is wrong now, the gravest kind first. At most one for a replica.
 
     Of pods that have failed the first to end comes first: in a gang one failure brings down the
-    others, and the cause is what users look for. Nodes' clocks tell whole seconds.
+    others, and the cause is what users look for. Nodes' clocks tell whole seconds, and are believed
+    as long as they can be right.
     """
     found = [*_of_pods(snapshot, status, now), *_of_missing(snapshot, status)]
     found += _of_stranded(snapshot, status)
@@ -151,7 +152,7 @@ def _of_pods(
         # A pod that is being deleted will be gone soon, and is replaced then. Only a lost node
         # may keep it from ever going.
         if cause is None and not replica.is_leaving and not replica.is_released:
-            cause = _failure(replica, spec, snapshot) or _creation(replica, snapshot, now)
+            cause = _failure(replica, spec, snapshot, now) or _creation(replica, snapshot, now)
         if cause is not None:
             yield cause
 
@@ -181,7 +182,9 @@ def _node_cause(
     return None
 
 
-def _failure(replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapshot) -> Cause | None:
+def _failure(
+    replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapshot, now: float
+) -> Cause | None:
     if replica.phase is not PodPhase.FAILED:
         return None
     policy, codes = spec.restart_policy, snapshot.job.spec.retryable_exit_codes
@@ -191,13 +194,13 @@ def _failure(replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapsho
         node, limit_s = replica.pod.spec.node_name, spec.hang_seconds
         message = f"pod {replica.name} on node {node} hung: no step for {limit_s} s (see its log)"
         cause = _cause(CauseKind.FAILED, replica, JobReason.HANG, message, restart)
-        return replace(cause, at=_failed_at(replica))
+        return replace(cause, at=_failed_at(replica, now))
     restart = policy in _RESTART_ON_FAILURE or (
         policy in _RESTART_ON_CODE and _is_retryable(replica, codes)
     )
     message = f"pod {replica.name} on node {replica.pod.spec.node_name} failed: {_why(replica)}"
     cause = _cause(CauseKind.FAILED, replica, JobReason.POD_FAILED, message, restart)
-    return replace(cause, at=_failed_at(replica))
+    return replace(cause, at=_failed_at(replica, now))
 
 
 def _has_hung(replica: Replica) -> bool:
@@ -206,11 +209,18 @@ def _has_hung(replica: Replica) -> bool:
     return any(end is not None and end.exit_code == HANG_EXIT_CODE for end in ends)
 
 
-def _failed_at(replica: Replica) -> float:
-    """When the first container of a pod failed; after all others if its node does not tell."""
+def _failed_at(replica: Replica, now: float) -> float:
+    """When the first container of a pod failed; after all others if its node does not tell.
+
+    A node whose clock is further off than clocks may differ does not: the pod would have ended
+    before it was created, or will end. It must not be blamed for what others began.
+    """
     ends = [one.state.terminated for one in _statuses(replica)]
-    times = [sound_time(end.finished_at) for end in ends if end is not None and end.exit_code]
-    return min((parse_time(text) for text in times if text), default=math.inf)
+    texts = [sound_time(end.finished_at) for end in ends if end is not None and end.exit_code]
+    created = sound_time(replica.pod.metadata.creation_timestamp)
+    earliest = parse_time(created) - SKEW_S if created else -math.inf
+    times = (parse_time(text) for text in texts if text)
+    return min((at for at in times if earliest <= at <= now + SKEW_S), default=math.inf)
 
 
 def _creation(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> Cause | None:

@@ -206,7 +206,9 @@ def _continue_suspension(
         return _continue_ending(snapshot, ended, end, now)
     is_over = suspension.is_over(snapshot)
     if is_over:
-        status = _started(snapshot, suspension.ended(status), now)
+        status = suspension.ended(status)
+        # The jobs that it comes after are looked at in the next pass: it may not begin yet.
+        status = status if snapshot.job.spec.after else _started(snapshot, status, now)
     reason = JobReason.WAITING_FOR_ROOM if is_over else JobReason.SUSPENDED
     members = read_members(snapshot.members, snapshot)
     status = sizes.with_targets(snapshot, status, members.sizes if members else None, now)

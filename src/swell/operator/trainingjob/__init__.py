@@ -9,6 +9,7 @@ In reading order:
 - `recovery`: the parts of a lost or damaged status, from the job's objects.
 - `sizes`: the number of trainers, and whether everything runs.
 - `departures`: how trainers save before a job shrinks.
+- `suspension`: how a job gives everything back for a while.
 - `endings`: whether the job ends, how, and why.
 - `phases`: the phase machine.
 - `status`: the new status, its write, and its events.

@@ -13,11 +13,12 @@ from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, T
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
-from swell.api.trainingjob import TrainingJobStatus
+from swell.api.times import has_passed, parse_time
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import drop_record, fence_deadline, is_fenced
-from swell.operator.framework.recovery import EndingMark, mark_ending
-from swell.operator.framework.status import RECORD_LOOK_S, remove_finalizer
+from swell.operator.framework.recovery import EndingMark, mark_ending, sound_time
+from swell.operator.framework.status import RECORD_LOOK_S, JobEvents, remove_finalizer
 from swell.operator.framework.training import delete_secret
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.labels import Role
@@ -38,6 +39,8 @@ from swell.runtime.plan import (
 
 # Kubernetes removes the owner when its dependents are gone.
 _FOREGROUND = "Foreground"
+# The condition that tells when a job ended, and the event of one whose time after that is up.
+COMPLETED, EXPIRED = "Completed", "Expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def delete_training_job(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     if owned:
         # It cannot be seen whether the secret is there. It goes with the members ConfigMap.
         secret = [delete_secret(meta)] if snapshot.members is not None else []
-        deletions = [_deletion(*one) for one in owned if not is_leaving(one[1])]
+        deletions = [deletion(*one) for one in owned if not is_leaving(one[1])]
         return Plan((*secret, *deletions) if deletions else ())
     if not snapshot.is_recorded:
         # Nothing could be said of the job once its object is gone.
@@ -132,12 +135,32 @@ def delete_training_job(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     return Plan((last,), needs_consistent_read=True)
 
 
+def plan_expiry(snapshot: TrainingJobSnapshot, steps: tuple[Step, ...], now: float) -> Plan:
+    """The plan for a job that has ended: `steps`, and its deletion once its time has come.
+
+    It is deleted in the very state that was decided on: ended, with a record of when that was.
+    """
+    meta, status = snapshot.job.metadata, snapshot.job.status
+    ttl_s = snapshot.job.spec.ttl_seconds_after_finished
+    times = (one.last_transition_time for one in status.conditions if one.type == COMPLETED)
+    ended = sound_time(next(times, None))
+    if ttl_s is None or ended is None or status.phase not in FINAL_PHASES or steps:
+        return Plan(steps)
+    at = parse_time(ended)
+    if not has_passed(at, ttl_s, now):
+        return Plan(wake_at=at + ttl_s)
+    text = f"deleted {ttl_s} s after its end, as ttlSecondsAfterFinished says"
+    expired = JobEvents(TRAINING_JOBS, meta).normal(EXPIRED, text)
+    gone = DeleteObject(TRAINING_JOBS, meta.key, meta.uid, version=meta.resource_version)
+    return Plan((expired, gone), reasons=(EXPIRED,))
+
+
 def delete_group(snapshot: TrainingJobSnapshot) -> list[Step]:
     """Delete the job's group, which would go on asking the scheduler for room."""
     group = snapshot.group
     if group is None or is_leaving(group.metadata):
         return []
-    return [_deletion(POD_GROUPS, group.metadata)]
+    return [deletion(POD_GROUPS, group.metadata)]
 
 
 def _owned(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], ObjectMeta]]:
@@ -155,7 +178,7 @@ def _owned(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], Ob
         yield CONFIG_MAPS, snapshot.members.metadata
 
 
-def _deletion(resource: Resource[object], meta: ObjectMeta) -> DeleteObject:
+def deletion(resource: Resource[object], meta: ObjectMeta) -> DeleteObject:
     return DeleteObject(resource, meta.key, meta.uid, propagation=_FOREGROUND)
 
 

@@ -1,8 +1,8 @@
 """The plan for one TrainingJob at one moment. Pure; everything else in this folder serves it.
 
 The order of the questions: is the job being deleted, does its status agree with its objects, is it
-over, has it started, does it end now, what should exist, what should its status say. A plan always
-writes the status that records an intent before the actions that carry it out.
+over, has it started, is it suspended, does it end now, what should exist, what should its status
+say. A plan always writes the status that records an intent before the actions that carry it out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from swell.operator.framework.fencing import soonest
 from swell.operator.framework.reports import REPORT_PACE_S, newer_training, report_is_due
 from swell.operator.framework.status import add_finalizer
 from swell.operator.framework.waiting import disrupted_condition, explained_wait
-from swell.operator.trainingjob import departures, labels, sizes
+from swell.operator.trainingjob import departures, labels, sizes, suspension
 from swell.operator.trainingjob.children import create_training_job
 from swell.operator.trainingjob.cleanup import (
     delete_group,
@@ -25,10 +25,12 @@ from swell.operator.trainingjob.cleanup import (
     drop_stuck,
     fence_deadline_of,
     mark_as_ended,
+    plan_expiry,
     release,
 )
 from swell.operator.trainingjob.endings import (
     TrainingJobEnding,
+    ending_of_suspended,
     get_status,
     is_stopped,
     wall_time_at,
@@ -38,7 +40,7 @@ from swell.operator.trainingjob.pods import command_problems, trace_labels_of_po
 from swell.operator.trainingjob.recovery import recovered
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.operator.trainingjob.status import events, in_phase, update_status, with_eviction
-from swell.runtime.plan import NOTHING, DeleteSecret, Plan, Step
+from swell.runtime.plan import DeleteSecret, Plan, Step
 
 
 def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
@@ -55,6 +57,8 @@ def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         return Plan((add_finalizer(TRAINING_JOBS, meta, labels.FINALIZER),))
     if status.phase is Phase.EMPTY:
         return setup(snapshot, now)
+    if status.suspension is not None:
+        return _suspended(snapshot, status, now)
     return _live(snapshot, status, now)
 
 
@@ -69,7 +73,9 @@ def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         return _end(snapshot, status, ending, now)
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
-    return _continue(snapshot, status, Phase.CREATING, now)
+    if snapshot.job.wants_suspension:
+        return _suspended(snapshot, suspension.begun(status, now), now)
+    return _continue(snapshot, suspension.ended(status), Phase.CREATING, now)
 
 
 def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
@@ -79,7 +85,7 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     job, the pods are deleted too, and then `released` is recorded: nothing is left to do.
     """
     if snapshot.job.status.released:
-        return NOTHING
+        return plan_expiry(snapshot, (), now)
     status = replace(snapshot.job.status, observed_generation=snapshot.job.metadata.generation)
     steps: list[Step] = delete_group(snapshot)
     gives_back = snapshot.settings.autoclean or is_stopped(snapshot)
@@ -89,9 +95,12 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         steps += mark_as_ended(snapshot, status) if released.steps else []
         steps += [*released.steps, *drop_stuck(snapshot, now)]
         status = replace(status, released=released.is_done and snapshot.group is None)
+    steps = [*update_status(snapshot, status), *events(snapshot, status), *steps]
+    if not gives_back:
+        return plan_expiry(snapshot, tuple(steps), now)
     return Plan(
-        (*update_status(snapshot, status), *events(snapshot, status), *steps),
-        wake_at=fence_deadline_of(snapshot, now) if gives_back else None,
+        tuple(steps),
+        wake_at=fence_deadline_of(snapshot, now),
         # That nothing is left must be confirmed by a consistent read: nothing looks again.
         needs_consistent_read=status.released,
     )
@@ -105,6 +114,8 @@ def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) 
     if ending is not None:
         last = newer_training(status.training, snapshot.report)
         return _end(snapshot, replace(status, training=last), ending, now)
+    if snapshot.job.wants_suspension:
+        return _suspended(snapshot, suspension.begun(status, now), now)
     if sizes.must_scale(snapshot, status):
         status = sizes.with_record(snapshot, status, now)
     elif phase is Phase.RUNNING and sizes.holds(snapshot, status):
@@ -138,6 +149,26 @@ def _continue(
         reasons=(phase.value,),
         # A secret that is in use must not be replaced.
         needs_consistent_read=any(isinstance(step, DeleteSecret) for step in children),
+    )
+
+
+def _suspended(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) -> Plan:
+    """Delete what the job has; when that is gone and the job is to go on, it begins anew."""
+    if (ending := ending_of_suspended(snapshot)) is not None:
+        return _end(snapshot, suspension.ended(status), ending, now)
+    is_over = suspension.is_over(snapshot)
+    status = suspension.ended(status) if is_over else status
+    reason = "" if is_over else suspension.TEXT
+    status = in_phase(snapshot, status, Phase.CREATING, reason, now)
+    steps = [] if is_over else suspension.release_steps(snapshot, now)
+    return Plan(
+        (*update_status(snapshot, status), *events(snapshot, status), *steps),
+        wake_at=soonest(
+            [fence_deadline_of(snapshot, now), departures.next_deadline(snapshot, now)], now
+        ),
+        reasons=(Phase.CREATING.value,),
+        # A pod of before that a stale cache does not show must not be taken for one of after.
+        needs_consistent_read=is_over,
     )
 
 

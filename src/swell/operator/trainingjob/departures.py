@@ -33,7 +33,7 @@ def resize(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float)
     job = snapshot.trainer
     if job is None:
         return []
-    asked = [pod for pod in snapshot.trainers if _was_asked(pod)]
+    asked = [pod for pod in snapshot.trainers if was_asked(pod)]
     target = sizes.target(snapshot, status)
     # Trainers that were asked have begun to leave: they go before the job may grow again.
     wanted = min([target, *(_index(pod) for pod in asked)])
@@ -43,18 +43,27 @@ def resize(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float)
     savers = [pod for pod in surplus if is_running(pod) and save_seconds_of(pod)]
     new = [pod for pod in savers if release_deadline(pod) is None]
     if new:
-        return [_ask(snapshot, pod, now) for pod in new]
+        return [_ask(snapshot, pod, now, "its job shrinks") for pod in new]
     if any(_is_open(snapshot, pod, now) for pod in savers):
         return []
     return sizes.scale(snapshot, wanted)
 
 
+def ask_all(snapshot: TrainingJobSnapshot, now: float) -> list[Step] | None:
+    """Ask every trainer that saves; None while one has time left, [] when all of them may go."""
+    savers = [pod for pod in snapshot.trainers if is_running(pod) and save_seconds_of(pod)]
+    new = [pod for pod in savers if release_deadline(pod) is None]
+    if new:
+        return [_ask(snapshot, pod, now, "its job is suspended") for pod in new]
+    return None if any(_is_open(snapshot, pod, now) for pod in savers) else []
+
+
 def next_deadline(snapshot: TrainingJobSnapshot, now: float) -> float | None:
     """When the time of the next trainer that was asked is up: the time to look again."""
-    return soonest((release_deadline(pod) for pod in snapshot.trainers if _was_asked(pod)), now)
+    return soonest((release_deadline(pod) for pod in snapshot.trainers if was_asked(pod)), now)
 
 
-def _was_asked(pod: Pod) -> bool:
+def was_asked(pod: Pod) -> bool:
     """Whether this operator has asked the pod; one that the scheduler evicts comes again."""
     if is_leaving(pod.metadata) or is_finished(pod):
         return False
@@ -71,9 +80,9 @@ def _is_open(snapshot: TrainingJobSnapshot, pod: Pod, now: float) -> bool:
     return now < until <= now + snapshot.settings.save_seconds_max + SKEW_S
 
 
-def _ask(snapshot: TrainingJobSnapshot, pod: Pod, now: float) -> Step:
+def _ask(snapshot: TrainingJobSnapshot, pod: Pod, now: float, why: str) -> Step:
     save_s = min(save_seconds_of(pod) or 0, snapshot.settings.save_seconds_max)
-    note: Body = {"metadata": {"annotations": release_note("its job shrinks", now + save_s)}}
+    note: Body = {"metadata": {"annotations": release_note(why, now + save_s)}}
     return patch_object(PODS, pod.metadata.key, pod.metadata.uid, note)
 
 

@@ -23,6 +23,7 @@ from swell.operator.trainingjob.snapshot import (
     completion_index,
     failed_indexes,
     has_condition,
+    is_leaving,
     is_over,
     was_disrupted,
 )
@@ -50,6 +51,11 @@ def get_status(
     )
 
 
+def ending_of_suspended(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
+    """The ending of a suspended job, whose pods prove nothing: only a stop ends it."""
+    return _by_stop(snapshot)
+
+
 def is_stopped(snapshot: TrainingJobSnapshot) -> bool:
     """Whether somebody has stopped the job; what it holds is given back, without autoclean too."""
     return STOPPED_ANNOTATION in snapshot.job.metadata.annotations
@@ -58,14 +64,16 @@ def is_stopped(snapshot: TrainingJobSnapshot) -> bool:
 def wall_time_at(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> float | None:
     """When the job will have run for too long: the time to look again."""
     limit_s = snapshot.job.spec.annotations.walltime
-    if not limit_s or status.start_time is None:
+    # Only the time in which a job may run counts, not that of its suspensions.
+    if not limit_s or status.start_time is None or status.paused_at is not None:
         return None
-    return parse_time(status.start_time) + limit_s
+    return parse_time(status.start_time) + status.paused_seconds + limit_s
 
 
 def _by_trainers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
     job = snapshot.trainer
-    if job is None:
+    # A Job that is being deleted takes its trainers with it: how they end proves nothing.
+    if job is None or is_leaving(job.metadata):
         return None
     if snapshot.job.spec.fault_tolerant:
         return _tolerant(snapshot, job) if is_over(job) else None
@@ -117,11 +125,9 @@ def _by_pservers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
 def _by_wall_time(
     snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
 ) -> TrainingJobEnding | None:
-    limit_s = snapshot.job.spec.annotations.walltime
+    limit_s, at = snapshot.job.spec.annotations.walltime, wall_time_at(snapshot, status)
     is_active = snapshot.trainer is not None and not is_over(snapshot.trainer)
-    if not limit_s or status.start_time is None or not is_active:
-        return None
-    if not has_passed(parse_time(status.start_time), limit_s, now):
+    if not limit_s or at is None or not is_active or not has_passed(at - limit_s, limit_s, now):
         return None
     return TrainingJobEnding(
         Phase.TIMEOUT, f"trainers were active {limit_s} s after the job began to run"

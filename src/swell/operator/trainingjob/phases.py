@@ -1,8 +1,9 @@
 """The phases of a TrainingJob: which may follow which, and which one comes next.
 
     ""  -->  Creating  -->  Running  <-->  Scaling
-     |           |             |              |
-     v           v             v              v
+     |         | ^             |              |
+     |         | +-------------+--------------+   when it is suspended
+     v         v               v              v
     Failed    Succeed       Succeed, Failed or Timeout
               or Failed
 
@@ -22,8 +23,9 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
     Phase.EMPTY: frozenset({Phase.CREATING, Phase.FAILED}),
     # Trainers may end before all of them have run at once.
     Phase.CREATING: frozenset({Phase.RUNNING, Phase.SUCCEED, Phase.FAILED}),
-    Phase.RUNNING: FINAL_PHASES | {Phase.SCALING},
-    Phase.SCALING: FINAL_PHASES | {Phase.RUNNING},
+    # A job that is suspended begins again.
+    Phase.RUNNING: FINAL_PHASES | {Phase.SCALING, Phase.CREATING},
+    Phase.SCALING: FINAL_PHASES | {Phase.RUNNING, Phase.CREATING},
     **dict.fromkeys(FINAL_PHASES, frozenset[Phase]()),
 }
 

@@ -3,6 +3,7 @@
 Where each part of a lost status is found again:
 
     phase           the mark on a job that has ended; else Creating, from where the decision goes on
+    suspension      begun, if the trainers' Job is leaving or trainers it must keep were asked to go
     trainer_target  the size of the trainer Job; without one, that in the ConfigMap of addresses
     startTime       the latest start of a trainer's container, once all trainers run
     released        judged anew in every pass after the end
@@ -31,10 +32,10 @@ from swell.operator.framework.recovery import (
     sound_training,
 )
 from swell.operator.framework.status import status_change
-from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob import departures, labels, sizes, suspension
 from swell.operator.trainingjob.addresses import published_size
 from swell.operator.trainingjob.endings import get_status
-from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot, completion_index, is_leaving
 
 _UNKNOWN = (
     "not known any more: the records of resizes; startTime is the latest start of a trainer's"
@@ -53,6 +54,8 @@ def recovered(snapshot: TrainingJobSnapshot, now: float) -> TrainingJobSnapshot:
     status = _ended(snapshot, _sound(held))
     if is_lost and status.phase is Phase.EMPTY:
         status = _begun(snapshot, status, now)
+    if is_lost and status.suspension is None and _is_being_suspended(snapshot):
+        status = suspension.begun(status, now)
     if status.phase not in FINAL_PHASES and status.phase is not Phase.EMPTY:
         status = _with_target(snapshot, status)
     if held.phase in {Phase.RUNNING, Phase.SCALING} or is_lost:
@@ -123,6 +126,18 @@ def _begun(
         phase, reason = (end.phase, end.reason) if end else (Phase.FAILED, _END_UNKNOWN)
         return replace(status, phase=phase, reason=reason)
     return replace(status, phase=Phase.CREATING)
+
+
+def _is_being_suspended(snapshot: TrainingJobSnapshot) -> bool:
+    """Whether a suspension has begun that the status does not tell of any more.
+
+    Only a suspension deletes a living job's Job, or asks trainers to leave that a shrink keeps.
+    """
+    job, least = snapshot.trainer, snapshot.job.spec.trainer_minimum
+    if job is None or is_leaving(job.metadata):
+        return job is not None
+    asked = (completion_index(pod) for pod in snapshot.trainers if departures.was_asked(pod))
+    return any(index is not None and index < least for index in asked)
 
 
 def _with_target(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobStatus:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from swell.api.kinds import TRAINING_JOBS
+from swell.api.meta import Condition
 from swell.api.times import format_time
 from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
@@ -26,11 +27,12 @@ from swell.operator.framework.waiting import (
     eviction_of,
     with_disruption,
 )
-from swell.operator.trainingjob import sizes
+from swell.operator.trainingjob import sizes, suspension
 from swell.operator.trainingjob.endings import is_stopped
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
+from swell.operator.trainingjob.suspension import RESUMED, SUSPENDED
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step
 
 # The reason of the event that reports a resize with its result; the metrics count it.
@@ -47,10 +49,13 @@ def in_phase(
     """The status in a phase, with matching times, numbers and conditions."""
     advance(TRANSITIONS, status.phase, phase)
     at = format_time(now)
+    if phase is Phase.RUNNING:
+        status = suspension.running_again(status, now)
     lost = disrupted_condition(status.conditions)
     conditions = (
         condition("Ready", phase in {Phase.RUNNING, Phase.SCALING}, phase.value),
         condition("Completed", phase in FINAL_PHASES, phase.value),
+        *_suspended(status),
     )
     return replace(
         status,
@@ -65,6 +70,14 @@ def in_phase(
             *kept_conditions(status.conditions),
         ),
     )
+
+
+def _suspended(status: TrainingJobStatus) -> Iterator[Condition]:
+    """The condition of a job that is suspended, or was before."""
+    if status.suspension is not None:
+        yield condition(SUSPENDED, True, SUSPENDED, suspension.TEXT)
+    elif any(one.type == SUSPENDED for one in status.conditions):
+        yield condition(SUSPENDED, False, RESUMED)
 
 
 def with_eviction(
@@ -118,6 +131,7 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
         )
     if snapshot.stored_status is not None:
         yield from make.recovered(status.conditions)
+    yield from _about_suspension(make, old, status)
     if status.phase is not old.phase:
         is_bad = status.phase in {Phase.FAILED, Phase.TIMEOUT}
         yield make.phase(status.phase, status.reason, is_bad=is_bad)
@@ -135,6 +149,15 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
         yield make.warning(lost.reason, lost.message)
     if snapshot.refused and old.reason != snapshot.refused:
         yield make.warning("ObjectRefused", snapshot.refused)
+
+
+def _about_suspension(
+    make: JobEvents, old: TrainingJobStatus, new: TrainingJobStatus
+) -> Iterator[EmitEvent]:
+    if new.suspension is not None and old.suspension is None:
+        yield make.normal(SUSPENDED, suspension.TEXT)
+    elif new.suspension is None and old.suspension is not None:
+        yield make.normal(RESUMED, "resumed: the job queues anew")
 
 
 def _counted(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> dict[str, RoleStatus]:

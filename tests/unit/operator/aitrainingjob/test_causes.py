@@ -476,16 +476,34 @@ def test_first_failure_of_a_gang_is_the_cause() -> None:
     role = a_role(replicas=3, restartPolicy="OnFailure")
     scene = Scene(a_job({"trainer": role})).running()
     for name, second in (("fit-trainer-0", 9), ("fit-trainer-1", 12), ("fit-trainer-2", 7)):
-        scene.fails(name)
-        (held,) = scene.pods[name].status.container_statuses
-        assert held.state.terminated is not None
-        end = replace(held.state.terminated, finished_at=f"2027-01-15T08:00:{second:02}Z")
-        state = replace(held.state, terminated=end)
-        scene._set(name, container_statuses=(replace(held, state=state),))
+        ended_at(scene, name, f"2027-01-15T08:00:{second:02}Z")
     status = recorded(scene.look())
 
     assert status["message"].startswith("pod fit-trainer-2 on node")
     assert status["message"].endswith("; 2 pods followed")
+
+
+def ended_at(scene: Scene, name: str, time: str) -> None:
+    scene.fails(name)
+    (held,) = scene.pods[name].status.container_statuses
+    assert held.state.terminated is not None
+    state = replace(held.state, terminated=replace(held.state.terminated, finished_at=time))
+    scene._set(name, container_statuses=(replace(held, state=state),))
+
+
+@pytest.mark.parametrize("time", ["2026-01-14T08:00:00Z", "2027-01-15T09:00:00Z"])
+def test_clock_that_cannot_be_right_names_no_cause(time: str) -> None:
+    """Before the pod was created, or an hour from now: its node is not blamed for the others."""
+    role = a_role(replicas=2, restartPolicy="OnFailure")
+    scene = Scene(a_job({"trainer": role})).running()
+    for name in (T0, T1):
+        pod = scene.pods[name]
+        meta = replace(pod.metadata, creation_timestamp="2027-01-15T07:00:00Z")
+        scene.pods[name] = replace(pod, metadata=meta)
+    ended_at(scene, T0, time)
+    ended_at(scene, T1, "2027-01-15T08:00:05Z")
+
+    assert recorded(scene.look())["message"].startswith(f"pod {T1} on node")
 
 
 def test_failures_without_times_are_told_by_index() -> None:

@@ -119,3 +119,15 @@ def test_missed_deadline_is_told_and_stops_nothing() -> None:
     assert conditions(scene)["DeadlineMissed"] == "True"
     assert scene.look().actions == ()
     assert scene.status.phase is Phase.RUNNING
+
+
+def test_resumed_job_still_waits_for_the_others() -> None:
+    """A suspension of a job that has not begun changes nothing about what it comes after."""
+    scene = AfterScene(suspend=True)
+    scene.phases = {"prepare": Phase.RUNNING, "fetch": Phase.SUCCEED}
+    scene.settle().edit(suspend=False).settle()
+
+    assert (scene.pods, scene.status.start_time) == ({}, None)
+    assert scene.status.reason == "WaitingForJobs"
+    scene.phases = {"prepare": Phase.SUCCEED}
+    assert scene.running().status.phase is Phase.RUNNING

@@ -86,11 +86,44 @@ def test_hold_ends_after_a_minute() -> None:
     assert watch.current(201.0, 1200.0) is not None
 
 
-def test_node_that_is_removed_is_not_silent() -> None:
-    """An administrator takes nodes away: that is no failure."""
+def test_hold_goes_on_while_nodes_come_back() -> None:
+    """The first one to be back must not let jobs restart for those that follow it."""
     watch = MassFailureWatch()
     for n in range(4):
         watch.note(f"n{n}", is_there=True, is_ready=n > 2, now_s=0.0)
-    watch.note("n0", is_there=False, is_ready=False, now_s=1.0)
+    watch.note("n0", is_there=True, is_ready=True, now_s=40.0)
+    assert watch.current(41.0, 1000.0) is not None
+    for n in (1, 2):
+        watch.note(f"n{n}", is_there=True, is_ready=True, now_s=42.0)
+
+    assert watch.current(43.0, 1000.0) is None
+
+
+def test_nodes_that_vanish_count_for_a_minute() -> None:
+    """A list that suddenly lacks many of them is not acted upon at once; one node less is."""
+    watch = MassFailureWatch()
+    for n in range(10):
+        watch.note(f"n{n}", is_there=True, is_ready=True, now_s=0.0)
+    for n in range(2):
+        watch.note(f"n{n}", is_there=False, is_ready=False, now_s=5.0)
+    assert watch.current(6.0, 1000.0) is None
+    watch.note("n2", is_there=False, is_ready=False, now_s=10.0)
+    assert watch.current(20.0, 1000.0) == MassFailure(3, 10, 1000.0 - 10 + HOLD_S)
+
+    assert watch.current(10.0 + HOLD_S, 1050.0) is None
+
+
+def test_nodes_taken_away_one_by_one_are_no_failure() -> None:
+    """An administrator may take them all away, and nodes that come back are there."""
+    watch = MassFailureWatch()
+    for n in range(8):
+        watch.note(f"n{n}", is_there=True, is_ready=True, now_s=0.0)
+    for n in range(6):
+        watch.note(f"n{n}", is_there=False, is_ready=False, now_s=n * (HOLD_S + 1))
+        assert watch.current(n * (HOLD_S + 1), 1000.0) is None
+    watch = MassFailureWatch()
+    for is_there in (True, False, True):
+        for n in range(4):
+            watch.note(f"n{n}", is_there=is_there, is_ready=is_there, now_s=1.0)
 
     assert watch.current(2.0, 1000.0) is None

@@ -212,7 +212,7 @@ def test_phases_follow_the_table() -> None:
     assert advance(TRANSITIONS, TrainingJobPhase.RUNNING, scaling) is scaling
     for old, new in [
         (TrainingJobPhase.SUCCEED, TrainingJobPhase.RUNNING),
-        (TrainingJobPhase.RUNNING, TrainingJobPhase.CREATING),
+        (TrainingJobPhase.FAILED, TrainingJobPhase.CREATING),
         (TrainingJobPhase.EMPTY, TrainingJobPhase.RUNNING),
         (TrainingJobPhase.CREATING, TrainingJobPhase.TIMEOUT),
     ]:

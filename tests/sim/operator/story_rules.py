@@ -1,0 +1,143 @@
+"""N5, D1 to D3: what restarts, begins, ends and grows only for what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, RequeuePolicy
+from swell.api.meta import Key
+from swell.api.pod import PodPhase
+from swell.cluster.embedded.storage import Commit
+from swell.operator.aitrainingjob.phases import JobReason
+from swell.operator.framework.fencing import is_ready
+from swell.operator.framework.mass_failure import HOLD_S, N_MIN
+from swell.runtime.informer import Informer
+from swell.sim.observation import owner_of, pod_states, pods_in
+from swell.sim.world import SimulatedWorld
+from tests.sim.operator.observation import job_states, replica_of
+from tests.sim.wiping import SoundHistory
+
+# The name under which the operator shows its cache of nodes.
+NODES = "nodes"
+# What was known that long before a write, or longer, was known when it was decided on; and how late
+# the rule itself notices.
+KNOWN_S, NOTICED_S = 20.0, 10.0
+
+
+@dataclass
+class RestartsHeld:
+    """N5: while most nodes have been silent for less than the hold, no lost node restarts a job."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "N5 restarts held in a mass failure"
+    _cache: object = None
+    _since_s: float | None = None
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        self._look()
+        before, after = self.history.judged(commit)
+        if before is None or after is None or self.history.is_repair(commit):
+            return
+        old, new = before.status.restart, after.status.restart
+        if new is None or (old is not None and old.counts == new.counts):
+            return
+        if after.status.reason != JobReason.NODE_LOST.value or self._since_s is None:
+            return
+        held_s = self.world.clock.monotonic() - self._since_s
+        if KNOWN_S <= held_s < HOLD_S - NOTICED_S:
+            yield f"{commit.key} restarts {held_s:.0f} s after most nodes fell silent"
+
+    def _look(self) -> None:
+        """Note since when most nodes have been silent, as the operator knows by its own cache.
+
+        An operator that starts again begins to hold when it sees it.
+        """
+        caches = (process.exposed.get(NODES) for process in self.world.processes)
+        cache = next((one for one in caches if isinstance(one, Informer)), None)
+        if cache is not self._cache:
+            self._cache, self._since_s = cache, None
+        n_silent = sum(not is_ready(node) for node in cache.all()) if cache else 0
+        if n_silent >= N_MIN and self._since_s is None:
+            self._since_s = self.world.clock.monotonic()
+        elif not n_silent:
+            self._since_s = None
+
+
+@dataclass
+class AfterOthers:
+    """D1: a job has no pods before all jobs that it comes after have succeeded."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "D1 begun after others"
+    _succeeded: set[Key] = field(default_factory=set)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, job = job_states(commit)
+        if job is not None and job.status.phase is AITrainingJobPhase.SUCCEED:
+            self._succeeded.add(job.metadata.key)
+        before, pod = pod_states(commit)
+        if before is not None or pod is None or not self.world.is_subject(commit.actor):
+            return
+        owner = self.history.when_sent(commit, "create", owner_of(pod))
+        for name in owner.spec.after if owner is not None else ():
+            if Key(commit.key.namespace, name) not in self._succeeded:
+                yield f"{commit.key} created before {name} had succeeded"
+
+
+@dataclass
+class PreemptionsCounted:
+    """D2: a preemption counts once, and none starts a job anew that has had as many as it may."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "D2 preemptions counted"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = self.history.judged(commit)
+        if before is not None and after is not None and not self.history.is_repair(commit):
+            old, new = before.status, after.status
+            grown = new.preemptions - old.preemptions
+            if grown > 1 or (grown and new.preempted_epoch <= old.preempted_epoch):
+                yield f"{commit.key} counted {grown} preemptions of epoch {new.preempted_epoch}"
+        was, pod = pod_states(commit)
+        if was is not None or pod is None or not self.world.is_subject(commit.actor):
+            return
+        job = self.history.when_sent(commit, "create", owner_of(pod))
+        if job is None:
+            return
+        is_last = job.spec.requeue_policy is RequeuePolicy.END
+        limit = 0 if is_last else job.spec.max_retries_on_preemption
+        if limit is not None and job.status.preemptions > limit:
+            yield f"{commit.key} created after {job.status.preemptions} preemptions of {limit}"
+
+
+@dataclass
+class ScaledAsAsked:
+    """D3: a status about the newest spec has the size that `scale` asks for."""
+
+    world: SimulatedWorld
+    name: str = "D3 scaled as asked"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, job = job_states(commit)
+        role = job.spec.scaled_role if job is not None else None
+        if job is None or role is None or not self.world.is_subject(commit.actor):
+            return
+        asked = job.spec.scale.replicas if job.spec.scale is not None else None
+        status, target = job.status, job.status.target_replicas.get(role)
+        if asked is None or target is None or status.ending is not None:
+            return
+        if status.observed_generation != job.metadata.generation:
+            return
+        # A role of which a pod has succeeded keeps its size.
+        if any(
+            replica_of(pod)[0] == role and pod.status.phase is PodPhase.SUCCEEDED
+            for pod in pods_in(self.world)
+            if owner_of(pod) == job.metadata.uid
+        ):
+            return
+        if target != asked:
+            yield f"{commit.key} has a target of {target}, and {asked} is asked for"
