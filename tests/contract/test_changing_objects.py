@@ -259,6 +259,8 @@ def test_template_of_a_suspended_job_may_change(swell: Swell) -> None:
         with pytest.raises(InvalidError, match="while it is suspended, template"):
             send(calls.patch(jobs, key, merge_patch(change(False, {"pool": "spot"}))))
         send(calls.patch(jobs, key, merge_patch(change(True, {"pool": "spot"}))))
+        admitted = {"spec": {"replicaSpecs": {"w": {"replicas": 1}}}}
+        send(calls.patch(jobs, key, merge_patch(admitted)))
         send(calls.patch(jobs, key, merge_patch(change(False, None))))
         with pytest.raises(InvalidError):
             send(calls.patch(jobs, key, merge_patch(change(False, {"pool": "other"}))))

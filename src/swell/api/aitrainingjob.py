@@ -416,6 +416,12 @@ class AITrainingJob(ApiStruct, frozen=True):
             return self.spec.suspend
         return QUEUE_LABEL in self.metadata.labels
 
+    def largest(self, spec: ReplicaSpec) -> int:
+        """As many pods as a role may have. Of an Auto one with Kueue's label, what that admitted."""
+        if QUEUE_LABEL in self.metadata.labels and spec.edl_policy is EdlPolicy.AUTO:
+            return min(spec.maximum, max(spec.size, spec.minimum))
+        return spec.maximum
+
     @property
     def goes_on(self) -> bool:
         """Whether the job is ours, and has or will have pods: no end is near, no suspension."""

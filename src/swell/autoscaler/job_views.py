@@ -133,13 +133,14 @@ def _view_role(
     job: AITrainingJob, name: str, spec: ReplicaSpec, target: int | None, reader: NeedsReader
 ) -> AutoscalerRole:
     template = convert(spec.template.get("spec") or {}, PodSpec)
+    largest = job.largest(spec)
     return AutoscalerRole(
         name=name,
         minimum=spec.minimum,
-        maximum=spec.maximum,
+        maximum=largest,
         target=spec.size if target is None else target,
         gang_minimum=spec.gang_minimum,
-        is_auto=spec.edl_policy is EdlPolicy.AUTO and spec.minimum < spec.maximum,
+        is_auto=spec.edl_policy is EdlPolicy.AUTO and spec.minimum < largest,
         replaces_failed=spec.restart_policy is not RestartPolicy.NEVER,
         is_indexed=True,
         needs=reader.of(template),

@@ -37,13 +37,14 @@ TEMPLATE = "template"
 CHANGEABLE = (
     "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit,"
     " cleanPodPolicy, suspend, ttlSecondsAfterFinished, saveSeconds, deadline, scale"
-    " and, while it is suspended, template"
+    " and, while it is suspended, template and replicas of every role"
 )
 
 FIELDS_FROZEN = f"once a job is under way only {CHANGEABLE} may change"
 ROLES_FROZEN = "roles must not be added or removed once a job is under way"
 REPLICAS_FROZEN = (
-    "replicas may be changed only in a role whose edlPolicy is Manual once a job is under way"
+    "replicas may be changed only in a role whose edlPolicy is Manual, or of a suspended job, once"
+    " it is under way"
 )
 
 # A job that is suspended from the beginning, or waits for others, has a phase and not started.
@@ -58,9 +59,9 @@ _IS_OF_STATUS = (
     f"(has(self.status) && has(self.{_TIME}) && has(oldSelf.{_TIME})"
     f" && self.{_TIME} != oldSelf.{_TIME}) || "
 )
-# A suspended job loses all pods before it gets new ones, so these may be made of another template.
-# Kueue writes where the pods may go into it as it lets a job run, and takes that out of it again as
-# it stops the job: both in one write with `suspend`.
+# A suspended job loses all pods before it gets new ones, so these may be made of another template,
+# and be more or fewer. Kueue writes where the pods may go, and how many it admits, as it lets a job
+# run, and takes that back as it stops the job: both in one write with `suspend`.
 _IS_SUSPENDED = (
     "(has(self.spec.suspend) && self.spec.suspend)"
     " || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend)"
@@ -83,7 +84,7 @@ def freeze_rule() -> ValidationRule:
         f"size({_ROLES}) == size({_OLD_ROLES}) && {_ROLES}.all(role, role in {_OLD_ROLES})": (
             ROLES_FROZEN
         ),
-        f"{_ROLES}.all(role, (has({_ROLES}[role].edlPolicy)"
+        f"{_IS_SUSPENDED} || {_ROLES}.all(role, (has({_ROLES}[role].edlPolicy)"
         f" && {_ROLES}[role].edlPolicy == '{EdlPolicy.MANUAL.value}')"
         f" || ({_unchanged(role, 'replicas')}))": REPLICAS_FROZEN,
         f"{job_fields} && {_ROLES}.all(role, {role_fields}) && ({templates})": FIELDS_FROZEN,

@@ -72,7 +72,8 @@ def _role_changes(old: object, new: object) -> Iterator[FieldProblem]:
         for name in frozen:
             if not same(_effective(schema, before, name), _effective(schema, after, name)):
                 yield from _frozen((*steps, name), at(before, name), at(after, name))
-        yield from _size_change(before, after, steps)
+        if not is_suspended:
+            yield from _size_change(before, after, steps)
 
 
 def _size_change(before: object, after: object, steps: Steps) -> Iterator[FieldProblem]:

@@ -66,7 +66,8 @@ def with_targets(
             status = resized(status, role, asked, by=ResizeAuthor.USER, reason=reason, now=now)
         else:
             reason = "the target was outside of minReplicas and maxReplicas"
-            bounded = min(JOB_PODS_MAX, max(spec.minimum, min(held, spec.maximum)))
+            largest = snapshot.job.largest(spec)
+            bounded = min(JOB_PODS_MAX, max(spec.minimum, min(held, largest)))
             status = resized(
                 status, role, bounded, by=ResizeAuthor.OPERATOR, reason=reason, now=now
             )
@@ -119,4 +120,4 @@ def _asked(snapshot: AITrainingJobSnapshot, role: str, spec: ReplicaSpec) -> int
     job = snapshot.job.spec
     size = job.scale.replicas if job.scale is not None and job.scaled_role == role else None
     wanted = spec.size if size is None else size
-    return min(JOB_PODS_MAX, max(spec.minimum, min(wanted, spec.maximum)))
+    return min(JOB_PODS_MAX, max(spec.minimum, min(wanted, snapshot.job.largest(spec))))

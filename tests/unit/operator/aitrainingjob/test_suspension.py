@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobPhase
+from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.runtime.plan import DeleteObject, PatchStatus
 from tests.unit.operator.scene import (
@@ -188,6 +190,38 @@ def test_job_of_kueue_is_suspended_until_kueue_says_otherwise() -> None:
         assert marks[QUEUE_LABEL] == "team"
         assert marks["kueue.x-k8s.io/pod-group-name"] == "fit"
         assert notes["kueue.x-k8s.io/pod-group-total-count"] == "2"
+
+
+def test_what_kueue_writes_is_honoured_and_taken_back() -> None:
+    """Fewer pods of an Auto role, with labels and places for them; and the same back again."""
+    auto = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 8}
+    job = a_job({"trainer": a_role(replicas=4, **auto)})
+    job.metadata.labels[QUEUE_LABEL] = "team"
+    scene = Scene(job).settle()
+    template = scene.job.spec.replica_specs["trainer"].template
+    meta = {"labels": {"kueue.x-k8s.io/podset": "trainer"}, "annotations": {"set": "by-kueue"}}
+    spec = {**template["spec"], "nodeSelector": {"pool": "spot"}, "tolerations": [{"key": "spot"}]}
+    admitted(scene, 2, {"metadata": meta, "spec": spec}, suspend=False).running()
+    assert sorted(scene.pods) == [T0, T1]
+    pod = scene.pods[T0]
+    assert pod.spec.node_selector == {"pool": "spot"}
+    assert [one.key for one in pod.spec.tolerations] == ["spot"]
+    assert pod.metadata.labels["kueue.x-k8s.io/podset"] == "trainer"
+    assert pod.metadata.annotations["set"] == "by-kueue"
+    assert pod.metadata.annotations["kueue.x-k8s.io/pod-group-total-count"] == "2"
+    targets = replace(scene.status, target_replicas={"trainer": 4})
+    scene.job = replace(scene.job, status=targets)
+    assert scene.settle().status.target_replicas == {"trainer": 2}
+
+    admitted(scene, 4, template, suspend=True).settle().leavers_go().settle()
+    admitted(scene, 4, template, suspend=False).settle()
+    assert scene.pods[T0].spec.node_selector == {}
+
+
+def admitted(scene: Scene, replicas: int, template: Body, *, suspend: bool) -> Scene:
+    role = replace(scene.job.spec.replica_specs["trainer"], replicas=replicas, template=template)
+    scene.job = replace(scene.job, spec=replace(scene.job.spec, replica_specs={"trainer": role}))
+    return scene.edit(suspend=suspend)
 
 
 def test_conditions_tell_kueue_of_quota_and_end() -> None:
