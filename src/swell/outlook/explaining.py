@@ -90,7 +90,7 @@ def report_on(
     objects.groups += alone
     at = now if found.is_live else None
     explanation = explain(objects, str(target.group), config, names, at) if found.is_whole else None
-    if found.is_whole and explanation is None:
+    if found.is_whole and explanation is None and not target.held:
         notes.append(f"there is no PodGroup {target.group}: has its controller seen the job?")
     return ExplainReport(
         target,
@@ -191,6 +191,8 @@ def _conclusion(report: ExplainReport) -> str:
     if target.is_final:
         message = f": {target.message}" if target.message else ""
         return f"has ended: {target.phase}{message}"
+    if found is None and target.held:
+        return target.held
     if found is None:
         return f"is {target.phase}" if target.phase else "has not been looked at yet"
     return _CONCLUSIONS[found.standing](found)

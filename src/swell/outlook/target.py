@@ -49,6 +49,7 @@ class ExplainTarget:
     since: str | None = None  # when it was created, or when it ended if it has
     sizes: tuple[RoleSize, ...] = ()
     start: StartEstimate | None = None  # of a job that waits
+    held: str = ""  # why a job asks for no room yet, if it does not
 
 
 def of_group(group: PodGroup) -> ExplainTarget:
@@ -74,7 +75,24 @@ def of_job(job: AITrainingJob) -> ExplainTarget:
         if spec.is_elastic
     )
     phase, start = status.phase.value, estimate_of(job)
-    return ExplainTarget(job.kind, key, key, phase, status.message, is_final, since, sizes, start)
+    held = _suspended(job)
+    if not held and status.reason in _AFTER_OTHERS:
+        held = status.message
+    return ExplainTarget(
+        job.kind, key, key, phase, status.message, is_final, since, sizes, start, held
+    )
+
+
+# The reasons of a job that waits for others to succeed.
+_AFTER_OTHERS = frozenset({"WaitingForJobs", "DependencyFailed"})
+
+
+def _suspended(job: AITrainingJob | TrainingJob) -> str:
+    if job.status.suspension is None and not job.wants_suspension:
+        return ""
+    if job.wants_suspension:
+        return f"is suspended; let it queue anew: swell resume {job.metadata.name}"
+    return "is resumed, and queues anew when its pods of before are gone"
 
 
 def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:
@@ -96,8 +114,10 @@ def of_training_job(job: TrainingJob) -> ExplainTarget:
     is_final = status.phase in TRAINING_FINAL
     since = job.metadata.creation_timestamp
     sizes = (_trainer_size(job),) if job.spec.is_elastic else ()
-    phase = status.phase.value
-    return ExplainTarget(job.kind, key, group, phase, status.reason, is_final, since, sizes)
+    phase, held = status.phase.value, _suspended(job)
+    return ExplainTarget(
+        job.kind, key, group, phase, status.reason, is_final, since, sizes, held=held
+    )
 
 
 def _trainer_size(job: TrainingJob) -> RoleSize:

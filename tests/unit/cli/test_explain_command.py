@@ -18,7 +18,7 @@ from swell.cli.explain.text import render
 from swell.cli.main import run
 from swell.outlook.explaining import ExplainReport, report_on
 from swell.outlook.reading import ExplainInput
-from swell.outlook.target import ExplainTarget
+from swell.outlook.target import ExplainTarget, of_job
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.plan import SchedulerObjects
 
@@ -181,3 +181,24 @@ def test_elastic_job_is_reported_with_its_sizes() -> None:
 
     assert line in render(said, NOW).splitlines()
     assert [one["role"] for one in said.body()["sizes"]] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "said"),
+    [
+        ({"suspend": True}, {}, "ns/fit is suspended; let it queue anew: swell resume fit"),
+        ({}, {"suspension": {"startedAt": "2026-01-01T00:00:00Z"}}, "when its pods of before"),
+        ({}, {"reason": "WaitingForJobs", "message": "waits for prepare"}, "fit waits for prepare"),
+    ],
+)
+def test_job_that_asks_for_no_room_says_why(
+    spec: dict[str, object], status: dict[str, object], said: str
+) -> None:
+    """It has no PodGroup, and nothing is wrong with its controller."""
+    meta = {"name": "fit", "namespace": "ns"}
+    body = {"metadata": meta, "spec": spec, "status": {"phase": "Pending", **status}}
+    target = of_job(convert(body, AITrainingJob))
+    shown = render(report_on(target, ExplainInput(SchedulerObjects()), DEFAULT, ()), NOW)
+
+    assert said in shown
+    assert "PodGroup" not in shown
