@@ -7,9 +7,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
+from swell.api.injection import SAVED_ANNOTATION, EvictionRecord
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
 from swell.api.meta import Body, Key
 from swell.api.pod import PodPhase
+from swell.api.saving import eviction_note
 from swell.node.hollow import PREFIX
 from swell.node.nodes import SIMULATE_LOSS, UNREACHABLE
 from swell.runtime.cluster import Deletion, Patch, PatchKind, merge_patch
@@ -174,6 +176,42 @@ def sets_target(role: str, target: int) -> Step:
         await _despite_conflicts(write)
 
     return Step(f"the autoscaler sets the target of {role} to {target}", act)
+
+
+def scales_by_subresource(replicas: int) -> Step:
+    """What kubectl scale and a HorizontalPodAutoscaler do."""
+
+    async def act(trial: Trial) -> None:
+        scale = AI_TRAINING_JOBS.untyped().sub("scale", dict)
+        body = merge_patch({"spec": {"replicas": replicas}})
+        await trial.cluster.patch(scale, trial.key, body)
+
+    return Step(f"somebody scales it to {replicas} by its subresource", act)
+
+
+def answers(name: str) -> Step:
+    """The program of a pod has saved, as its node hands on."""
+
+    async def act(trial: Trial) -> None:
+        await _annotate(trial, name, {SAVED_ANNOTATION: "saved"})
+
+    return Step(f"{name} has saved", act)
+
+
+def is_to_make_room(name: str) -> Step:
+    """The scheduler leaves a victim to the operator."""
+
+    async def act(trial: Trial) -> None:
+        await _until_running(trial, name)
+        record = EvictionRecord(trial.pod(name).metadata.uid, "default/big", LONG_AGO)
+        await _annotate(trial, name, eviction_note(record))
+
+    return Step(f"{name} is to make room", act)
+
+
+async def _annotate(trial: Trial, name: str, notes: Mapping[str, str]) -> None:
+    change = {"metadata": {"annotations": dict(notes)}}
+    await trial.cluster.patch(PODS, trial.pod_key(name), merge_patch(change))
 
 
 def deletes_job() -> Step:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.injection import RELEASE_ANNOTATION
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
 from swell.api.meta import Body, Key
 from swell.api.node_faults import read_faults
@@ -91,6 +92,19 @@ def pods_are(*names: str) -> Step:
         trial.uids = {name: pod.metadata.uid for name, pod in trial.pods().items()}
 
     return Step(f"the pods are {', '.join(names) or 'none'}", act)
+
+
+def is_asked(name: str) -> Step:
+    """The pod is asked to save before it leaves."""
+
+    async def act(trial: Trial) -> None:
+        def holds() -> bool:
+            found = trial.pods().get(name)
+            return found is not None and RELEASE_ANNOTATION in found.metadata.annotations
+
+        await trial.until(holds, f"{name} asked to save")
+
+    return Step(f"{name} is asked to save", act)
 
 
 def says(*texts: str) -> Step:

@@ -25,10 +25,13 @@ def outcomes_real(request: pytest.FixtureRequest, control_plane: ControlPlane) -
 def _chosen(request: pytest.FixtureRequest, environment: str) -> Sequence[Scenario]:
     """The scenarios this run of pytest asks for: a single one takes only its own time."""
     wanted = {
-        item.callspec.params.get("scenario")  # other tests have grounds, too
+        item.callspec.params.get("scenario")  # other tests have environments, too
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and hasattr(item, "callspec")
-        and item.callspec.params.get("ground") == environment
+        and item.callspec.params.get("environment") == environment
     }
-    return [scenario for scenario in SCENARIOS if scenario.name in wanted]
+    chosen = [scenario for scenario in SCENARIOS if scenario.name in wanted]
+    # Whoever asks for outcomes runs a scenario: with none, every test of one would pass.
+    assert chosen, f"no scenario is chosen for {environment}"
+    return chosen

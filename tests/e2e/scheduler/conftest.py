@@ -44,6 +44,9 @@ def _chosen(request: pytest.FixtureRequest, environment: str) -> Sequence[Story]
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and hasattr(item, "callspec")
-        and item.callspec.params.get("ground") == environment
+        and item.callspec.params.get("environment") == environment
     }
-    return [story for story in EVERY if story.name in wanted]
+    chosen = [story for story in EVERY if story.name in wanted]
+    # Without a story every test would pass.
+    assert chosen, f"no story is chosen for {environment}"
+    return chosen

@@ -34,6 +34,8 @@ class RestartsHeld:
     name: str = "N5 restarts held in a mass failure"
     _cache: object = None
     _since_s: float | None = None
+    _n_nodes: int = 0
+    _vanished_s: float = -HOLD_S
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         self._look()
@@ -57,12 +59,17 @@ class RestartsHeld:
         caches = (process.exposed.get(NODES) for process in self.world.processes)
         cache = next((one for one in caches if isinstance(one, Informer)), None)
         if cache is not self._cache:
-            self._cache, self._since_s = cache, None
-        n_silent = sum(not is_ready(node) for node in cache.all()) if cache else 0
-        if n_silent >= N_MIN and self._since_s is None:
-            self._since_s = self.world.clock.monotonic()
-        elif not n_silent:
+            self._cache, self._since_s, self._n_nodes = cache, None, 0
+        nodes, now_s = cache.all() if cache else (), self.world.clock.monotonic()
+        if len(nodes) < self._n_nodes:
+            self._vanished_s = now_s
+        self._n_nodes = len(nodes)
+        n_silent = sum(not is_ready(node) for node in nodes)
+        # Nodes that vanished count as well, and may have begun an earlier hold.
+        if not n_silent or now_s - self._vanished_s < HOLD_S:
             self._since_s = None
+        elif n_silent >= N_MIN and self._since_s is None:
+            self._since_s = now_s
 
 
 @dataclass

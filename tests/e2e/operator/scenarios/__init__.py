@@ -6,6 +6,7 @@ from tests.e2e.operator.scenarios import (
     endings,
     faults,
     fields,
+    lives,
     objects,
     resizing,
     restarting,
@@ -21,4 +22,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *resizing.SCENARIOS,
     *specchanges.SCENARIOS,
     *deletion.SCENARIOS,
+    *lives.SCENARIOS,
 )

@@ -52,7 +52,7 @@ NODES = [
     scenario("node-deleted", job({"a": pods(2, **ON_NODE)}),
           runs(), node_is_deleted("a-1"), restarts("a-1"), is_reported("NodeLost"), n_nodes=3),
     scenario("node-is-fenced-by-hand", job({"a": pods(2, grace_s=3600, **ON_NODE)}),
-          runs(), loses_node("a-1"), becomes("Terminating"), stays("Terminating"),
+          runs(), loses_node("a-1"), becomes("Restarting"), stays("Restarting"),
           node_is_tainted("a-1", OUT_OF_SERVICE), restarts("a-1"), n_nodes=3),
     scenario("pod-disrupted", job({"a": pods(2, **ON_NODE)}),
           runs(), is_disrupted("a-1"), restarts("a-1"), is_reported("NodeLost")),
