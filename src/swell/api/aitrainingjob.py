@@ -417,7 +417,7 @@ class AITrainingJob(ApiStruct, frozen=True):
         return QUEUE_LABEL in self.metadata.labels
 
     def largest(self, spec: ReplicaSpec) -> int:
-        """As many pods as a role may have. Of an Auto one with Kueue's label, what that admitted."""
+        """As many pods as a role may have. Of an Auto one, what Kueue admitted, if it does."""
         if QUEUE_LABEL in self.metadata.labels and spec.edl_policy is EdlPolicy.AUTO:
             return min(spec.maximum, max(spec.size, spec.minimum))
         return spec.maximum
