@@ -86,10 +86,10 @@ def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> i
     n = 0
     while n < len(run):
         choices = session.placer.nodes_for(run[n:])
-        if not choices:
+        if choices is None:
             break
-        statement.place_alike(run[n : n + len(choices)], choices)
-        n += len(choices)
+        statement.place_alike(run[n : n + len(choices.nodes)], choices)
+        n += len(choices.nodes)
     return n
 
 

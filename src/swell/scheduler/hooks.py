@@ -17,10 +17,9 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.model.domain_tree import Cells
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
-from swell.scheduler.model.resources import Mask, Vector
+from swell.scheduler.model.resources import Mask, Matrix, Vector
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Shape, Task
 

@@ -1,36 +1,35 @@
 """The choice of nodes: the best node for each of n equal tasks.
 
 For every shape the `Placer` keeps two scores per node, for starting now and for starting once room
-has been freed, and updates only the nodes that changed. n equal tasks are placed in one go: only
-the n best nodes can receive any, so the scores after each further task are computed for those
-alone.
+has been freed, and updates only the nodes that changed. The score of a node depends on its state
+(`model.node_states`), and is computed once for each state that a node gets.
 Whether a whole gang fits is decided in `gang_fit`, quotas of queues in the plugins.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
 
-from swell.scheduler.gathering import SCORE_STEPS, best_places, gathered_nodes
+from swell.scheduler.gathering import SCORE_STEPS, gathered_nodes
 from swell.scheduler.hooks import GatheringScores, Tiers, flat
-from swell.scheduler.model.nodes import Matrix, fits, slots
+from swell.scheduler.model.node_states import NodeColumns
+from swell.scheduler.model.nodes import fits, slots
 from swell.scheduler.model.reasons import NodeCount, WaitReason, histogram
 from swell.scheduler.model.resources import PODS, TOLERANCE, Mask, Places, Vector
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Shape, Task
 
-# How many equal tasks are placed at once. The work grows with the square: up to CHUNK nodes are
-# scored for 0 to CHUNK - 1 tasks each.
+# How many equal tasks are placed at once: what one pass looks ahead is bounded by this.
 CHUNK = 32
 # When a larger part of the nodes changed, all rows are computed instead of a selection.
 _STALE_PART_MAX = 1 / 4
+_NEVER = -1  # before any position in the log of changes
 
 
 class NodeChoice(NamedTuple):
@@ -40,45 +39,39 @@ class NodeChoice(NamedTuple):
     now: bool
 
 
+class NodeChoices(NamedTuple):
+    """The nodes of some equal tasks, and whether these can start there now."""
+
+    nodes: list[int]
+    now: bool
+
+
+@dataclass(slots=True)
+class _Row:
+    """Scores for one shape, all now or all later. -inf marks where it does not fit."""
+
+    of_nodes: Vector  # right as of this position in the log of changes
+    of_states: Vector  # by number of the state; NaN where it is not known yet
+    position: int = _NEVER
+
+
 @dataclass(slots=True)
 class _ShapeScores:
-    """The scores of all nodes for one shape. -inf marks a node where it does not fit."""
+    """The scores of all nodes for one shape."""
 
     version: int  # of the node table, for which `allowed` and `base` are right
-    position: int  # in the log of changes, for which `now` and `later` are right
     allowed: Mask
     base: Vector  # the part of the score that does not depend on the load
-    now: Vector
-    later: Vector
-    lookahead: _SingleTasks
+    of_allowed: Vector  # the same, -inf on nodes that are not allowed
+    now: _Row
+    later: _Row
 
 
-@dataclass(slots=True)
-class _SingleTasks:
-    """The nodes for the next single tasks of a shape, right while only those change any node."""
+class _Bound(NamedTuple):
+    """What the best node elsewhere has. No node that comes after is taken."""
 
-    nodes: deque[int]
-    position: int = 0  # in the log of changes, before the last of them was placed
-    last: int = NOWHERE
-
-    def is_valid(self, changes: Sequence[int]) -> bool:
-        """Whether the only change since is that the last task was placed as predicted."""
-        return len(changes) == self.position + 1 and changes[-1] == self.last
-
-    def placed(self, node: int, changes: Sequence[int]) -> None:
-        self.position, self.last = len(changes), node
-
-
-@dataclass(frozen=True, slots=True)
-class _ChoiceBounds:
-    """Scores to choose by, the part of them that is added to those of the shape, and a bound.
-
-    The bound is (negated score, place) of the best node elsewhere: none that comes after is taken.
-    """
-
-    scores: Vector
-    extra: Vector | None
-    bound: tuple[float, int] | None
+    head: float  # its negated score
+    place: int
 
 
 class Placer:
@@ -115,11 +108,11 @@ class Placer:
         finally:
             self.scope = None
 
-    def nodes_for(self, tasks: Sequence[Task]) -> list[NodeChoice]:
+    def nodes_for(self, tasks: Sequence[Task]) -> NodeChoices | None:
         """Returns nodes for the first of these equal tasks, as many as are known at once.
 
-        The caller places those and asks again for the rest. An empty list means that no node takes
-        the next task.
+        The caller places those and asks again for the rest. None means that no node takes the next
+        task.
         """
         task = tasks[0]
         n = min(len(tasks), CHUNK)
@@ -127,19 +120,17 @@ class Placer:
         # what the next one may use.
         if any(t.nominated for t in tasks) or self._depends_on_others(task):
             choice = self.node_for(task)
-            return [] if choice is None else [choice]
+            return None if choice is None else NodeChoices([choice.node], choice.now)
         gathering = self._gathering(task)
         if gathering is not None or self.scope is not None or self._is_bound_to_queue(task):
             return self._gathered(task, n, gathering)
-        if n == 1:
-            choice = self._node_for_single(task)
-            return [] if choice is None else [choice]
-        scores = self._updated(task.shape)
         for now in (True, False):
-            found = self._choose(task.shape, scores, n, now=now)
+            found = self._choose(task.shape, n, self._updated(task.shape, now=now), now=now)
             if found:
-                return [NodeChoice(node, now) for node in found]
-        return []
+                return NodeChoices(found, now)
+            if self._nodes.idle_is_future:
+                break  # nothing is leaving for which to wait
+        return None
 
     def _gathering(self, task: Task) -> GatheringScores | None:
         """Returns the scores by which tasks gather in one part of the network, if any plugin has.
@@ -148,30 +139,32 @@ class Placer:
         """
         return next((found for score in self._gathering_scores if (found := score(task))), None)
 
-    def _gathered(self, task: Task, n: int, gathering: GatheringScores | None) -> list[NodeChoice]:
+    def _gathered(
+        self, task: Task, n: int, gathering: GatheringScores | None
+    ) -> NodeChoices | None:
         """Returns nodes for the first of n equal tasks, one after the other, each the best.
 
         The scores of gathering change with every task. As long as the next best node is in the
         cell of the first, the change would only confirm it; then the caller asks again.
         """
-        of_shape = self._updated(task.shape)
-        scope, of_queue = self._scope_of(task), self._queue_score(task)
+        shape, of_queue = task.shape, self._queue_score(task)
+        scope = self._scope_of(task)
         is_free = scope is None and of_queue is None
         if gathering is not None and gathering.ahead is not None and is_free and n > 1:
             found = gathered_nodes(
-                of_shape.now,
+                self._updated(shape, now=True),
                 gathering,
                 n,
-                lambda top, n: self._scores_after(task.shape, of_shape.base, top, n, now=True),
+                lambda top, n: self._scores_after(shape, top, n),
             )
             if found:
-                return [NodeChoice(node, True) for node in found]
+                return NodeChoices(found, True)
         extra = of_queue
         if gathering is not None:
             near = np.rint(gathering.of_nodes * SCORE_STEPS)
             extra = near if extra is None else extra + near
         for now in (True, False):
-            scores = of_shape.now if now else of_shape.later
+            scores = self._updated(shape, now=now)
             if extra is not None:
                 scores = scores + extra
             if scope is not None:
@@ -181,15 +174,14 @@ class Placer:
                 continue
             settled = gathering.settled if gathering is not None else None
             if n == 1 or (settled is not None and not settled[first]):
-                return [NodeChoice(first, now)]
+                return NodeChoices([first], now)
             bound = None
             if gathering is not None:
                 members = gathering.cells.members_of(first)
                 scores, bound = _inside_and_best_outside(scores, members)
-            ahead = _ChoiceBounds(scores, extra, bound)
-            found = self._choose(task.shape, of_shape, n, now=now, ahead=ahead)
-            return [NodeChoice(node, now) for node in found]
-        return []
+            found = self._choose(shape, n, scores, now=now, extra=extra, bound=bound)
+            return NodeChoices(found, now)
+        return None
 
     def node_for(self, task: Task) -> NodeChoice | None:
         """Returns the best node for one task, one where it can start now before one for later.
@@ -208,30 +200,9 @@ class Placer:
                     return NodeChoice(best, now)
         return None
 
-    def _node_for_single(self, task: Task) -> NodeChoice | None:
-        """Returns the same as `node_for`, computed ahead for single tasks of one shape in a row.
-
-        Measured: 0.12 instead of 0.18 ms a pod (docs/scheduler-performance.md).
-        """
-        shape, changes = task.shape, self._nodes.changes
-        known = self._scores_of.get(shape)
-        ahead = known.lookahead if known and known.version == self._nodes.version else None
-        if ahead is None or not ahead.is_valid(changes):
-            choice = self.node_for(task)
-            ahead = self._scores_of[shape].lookahead
-            ahead.nodes.clear()
-        else:
-            if not ahead.nodes:
-                ahead.nodes.extend(self._choose(shape, self._updated(shape), CHUNK, now=True))
-            choice = NodeChoice(ahead.nodes.popleft(), True) if ahead.nodes else self.node_for(task)
-        if choice is not None and choice.now:
-            ahead.placed(choice.node, changes)
-        return choice
-
     def scores(self, task: Task, *, now: bool) -> Vector:
-        """Returns every node's score for a task; -inf where it cannot go."""
-        of_shape = self._updated(task.shape)
-        scores = of_shape.now if now else of_shape.later
+        """Returns every node's score for a task; -inf where it cannot go. Not to be written to."""
+        scores = self._updated(task.shape, now=now)
         scope = self._scope_of(task)
         if scope is not None:
             scores = np.where(scope, scores, -np.inf)
@@ -289,7 +260,7 @@ class Placer:
 
     def allowed(self, shape: Shape) -> Mask:
         """Returns the nodes that take the shape if they have room. No eviction changes this."""
-        allowed = self._updated(shape).allowed
+        allowed = self._of(shape).allowed
         return allowed if self.scope is None else allowed & self.scope
 
     def allowed_to(self, task: Task) -> Mask:
@@ -307,9 +278,8 @@ class Placer:
 
     def ranking(self, task: Task) -> Vector:
         """Returns the scores of all nodes, whether there is room or not."""
-        base = self._updated(task.shape).base
-        used = self._nodes.allocatable - self._nodes.idle
-        total = self._score(task.shape, base, used, self._nodes.divisor)
+        base = self._of(task.shape).base
+        total = base + self._load_score(task.shape, self._nodes.columns())
         if task.job is None or not task.job.is_constrained:
             of_queue = self._queue_score(task)
             return total if of_queue is None else total + of_queue
@@ -319,7 +289,7 @@ class Placer:
     def fits_later(self, task: Task, node: int) -> bool:
         """Whether the task can go to the node once everything leaving has left."""
         shape = task.shape
-        if not self._updated(shape).allowed[node]:
+        if not self._of(shape).allowed[node]:
             return False
         scope = self._scope_of(task)
         if scope is not None and not scope[node]:
@@ -412,19 +382,11 @@ class Placer:
             room = reserve(shape, room)
         return room
 
-    def _updated(self, shape: Shape) -> _ShapeScores:
-        """Returns the scores of a shape, computed again for the nodes that changed since."""
+    def _of(self, shape: Shape) -> _ShapeScores:
+        """Returns what is known of a shape, made anew when nodes came, went or changed."""
         scores = self._scores_of.get(shape)
-        nodes = self._nodes
-        position = len(nodes.changes)
-        if scores is None or scores.version != nodes.version:
+        if scores is None or scores.version != self._nodes.version:
             scores = self._scores_of[shape] = self._new_scores(shape)
-            self._update(shape, scores, None)
-        elif scores.position != position:
-            stale = nodes.changed_since(scores.position)
-            few = len(stale) < _STALE_PART_MAX * len(nodes)
-            self._update(shape, scores, stale if few else None)
-        scores.position = position
         return scores
 
     def _new_scores(self, shape: Shape) -> _ShapeScores:
@@ -435,29 +397,60 @@ class Placer:
         base = np.zeros(len(nodes))
         for score in self._node_scores:
             base = base + score(shape)
-        empty = np.empty(len(nodes))
-        return _ShapeScores(
-            nodes.version, 0, allowed, base, empty, empty.copy(), _SingleTasks(deque())
-        )
+        base = np.rint(base * SCORE_STEPS)
+        rows = [_Row(np.empty(len(nodes)), np.empty(0)) for _ in range(2)]
+        return _ShapeScores(nodes.version, allowed, base, np.where(allowed, base, -np.inf), *rows)
 
-    def _update(self, shape: Shape, scores: _ShapeScores, rows: Places | None) -> None:
-        """Computes the scores of some nodes, or of all, from what they have now."""
-        columns = self._nodes.columns(rows)
-        at = slice(None) if rows is None else rows
-        used = columns.allocatable - columns.idle
-        score = self._score(shape, scores.base[at], used, columns.divisor)
-        later = fits(shape, self._usable(shape, columns.future))
-        later &= scores.allowed[at]
-        scores.later[at] = now_score = np.where(later, score, -np.inf)
-        if columns.future is not columns.idle:
-            idle = self._usable(shape, columns.idle)
-            now_score = np.where(fits(shape, idle), now_score, -np.inf)
-        scores.now[at] = now_score
+    def _updated(self, shape: Shape, *, now: bool) -> Vector:
+        """Returns the scores of all nodes for a shape, those that changed computed again."""
+        of_shape, nodes = self._of(shape), self._nodes
+        is_now = now or nodes.idle_is_future
+        row = of_shape.now if is_now else of_shape.later
+        position = len(nodes.changes)
+        if row.position == position:
+            return row.of_nodes
+        stale = None if row.position == _NEVER else nodes.changed_since(row.position)
+        if stale is None or len(stale) > _STALE_PART_MAX * len(nodes):
+            states = nodes.state_of()
+            row.of_nodes = of_shape.of_allowed + self._of_states(shape, row, states, now=is_now)
+        else:
+            scores = self._of_states(shape, row, nodes.state_of(stale), now=is_now)
+            row.of_nodes[stale] = of_shape.of_allowed[stale] + scores
+        row.position = position
+        return row.of_nodes
 
-    def _score(self, shape: Shape, base: Vector, used: Matrix, divisor: Matrix) -> Vector:
-        total = base
+    def _of_states(self, shape: Shape, row: _Row, states: Places, *, now: bool) -> Vector:
+        """Returns the scores of some states, and computes those that are not known yet."""
+        if len(self._nodes.states) > len(row.of_states):
+            # Doubled, so that a new state rarely costs a copy.
+            more = 2 * len(self._nodes.states) - len(row.of_states)
+            row.of_states = np.concatenate([row.of_states, np.full(more, np.nan)])
+        scores: Vector = row.of_states[states]
+        # The first NaN counts as the highest: this finds one at the cost of one look.
+        if len(scores) and np.isnan(scores[scores.argmax()]):
+            missing = np.zeros(len(self._nodes.states), dtype=np.bool_)
+            missing[states[np.isnan(scores)]] = True
+            places = np.flatnonzero(missing)
+            row.of_states[places] = self._scores_in(shape, places, now=now)
+            scores = row.of_states[states]
+        return scores
+
+    def _scores_in(self, shape: Shape, states: Places, *, now: bool) -> Vector:
+        """Computes what a node in each of these states scores, without its base."""
+        columns = self._nodes.states.columns(states)
+        fitting = fits(shape, columns.future)
+        if now and not self._nodes.idle_is_future:
+            fitting &= fits(shape, columns.idle)
+        scores: Vector = np.where(fitting, self._load_score(shape, columns), -np.inf)
+        return scores
+
+    def _load_score(self, shape: Shape, columns: NodeColumns) -> Vector:
+        """Returns the part of the score that depends on the load with one more task."""
+        total = np.zeros(columns.idle.shape[1])
         if self._load_scores:
-            fill = (used + shape.request[:, None]) / divisor
+            fill = columns.allocatable - columns.idle
+            fill += shape.request[:, None]
+            fill /= columns.divisor
             for score in self._load_scores:
                 total = total + score(shape, fill)
         return np.rint(total * SCORE_STEPS)
@@ -465,77 +458,100 @@ class Placer:
     def _choose(
         self,
         shape: Shape,
-        of_shape: _ShapeScores,
         n: int,
-        *,
-        now: bool,
-        ahead: _ChoiceBounds | None = None,
-    ) -> list[int]:
-        """Returns the nodes that n equal tasks take one after the other, each the best in turn.
-
-        `ahead` has other scores than those of the shape, and where to stop.
-        """
-        whole = of_shape.now if now else of_shape.later
-        top = best_places(whole if ahead is None else ahead.scores, n)
-        if not len(top):
-            return []
-        extra = None if ahead is None or ahead.extra is None else ahead.extra[top]
-        bound = None if ahead is None else ahead.bound
-        scores, fitting = self._scores_after(shape, of_shape.base, top, n, now=now, extra=extra)
-        # Per node: its negated score for the next task, its place (the tie-break), how many of
-        # these tasks it has, and its row. The heap gives the best node for each task in turn.
-        heads = [
-            (-row[0], int(node), 0, at)
-            for at, (node, row) in enumerate(zip(top, scores, strict=True))
-        ]
-        heapify(heads)
-        chosen: list[int] = []
-        while heads and len(chosen) < n:
-            head, node, taken, at = heads[0]
-            if bound is not None and chosen and (head, node) > bound:
-                break
-            chosen.append(node)
-            taken += 1
-            if taken < n and fitting[at][taken]:
-                heapreplace(heads, (-scores[at][taken], node, taken, at))
-            else:
-                heappop(heads)
-        return chosen
-
-    def _scores_after(
-        self,
-        shape: Shape,
-        base: Vector,
-        top: Places,
-        n: int,
+        scores: Vector,
         *,
         now: bool,
         extra: Vector | None = None,
+        bound: _Bound | None = None,
+    ) -> list[int]:
+        """Returns the nodes that n equal tasks take one after the other, each the best in turn.
+
+        `scores` may have something added to those of the shape, which is `extra`.
+        """
+        after_one_more = self._scores_ahead(shape, now=now)
+        chosen: list[int] = []
+        is_copy = False
+        while len(scores):
+            best = scores.item(scores.argmax())
+            if best == -np.inf:
+                break
+            # Usually many nodes have the best score. They take their turns in order of their
+            # places: each keeps getting tasks until its score falls below that of the others.
+            tied = np.flatnonzero(scores == best)[: n - len(chosen)].tolist()
+            after: dict[int, float] = {}
+            for place in tied:
+                score = best
+                while score >= best:
+                    if bound is not None and chosen and (-score, place) > bound:
+                        return chosen
+                    chosen.append(place)
+                    if len(chosen) == n:
+                        return chosen
+                    score = after_one_more(place, tied, n - len(chosen))
+                    if extra is not None:
+                        score += extra.item(place)
+                after[place] = score
+            if not is_copy:
+                scores, is_copy = scores.copy(), True
+            scores[list(after)] = list(after.values())
+        return chosen
+
+    def _scores_ahead(
+        self, shape: Shape, *, now: bool
+    ) -> Callable[[int, Sequence[int], int], float]:
+        """Begins to place tasks of a shape in thought only.
+
+        Returns a function that is told where one more is placed, which nodes are as good, and how
+        many tasks are left; it returns the score of that node for the next task.
+        """
+        of_shape, states = self._of(shape), self._nodes.states
+        row = of_shape.now if now else of_shape.later
+        state_of, following = self._nodes.state_of(), states.following(shape, now=now)
+        state_now: dict[int, int] = {}
+
+        def compute(state: int, is_first: bool, tied: Sequence[int], n_left: int) -> None:
+            # At once what else is likely to be asked for: one large array costs less than many
+            # small ones. A node that got two tasks in a row may get all others, too.
+            wanted = states.chain(state, shape, 1 if is_first else n_left, now=now)
+            if is_first:
+                others = {state_of.item(place) for place in tied}
+                wanted += [states.after(other, shape, now=now) for other in others]
+            self._of_states(shape, row, np.array(wanted), now=now)
+
+        def after_one_more(place: int, tied: Sequence[int], n_left: int) -> float:
+            before = state_now.get(place)
+            state = state_of.item(place) if before is None else before
+            after = following.get(state)
+            if after is None or after >= len(row.of_states) or isnan(row.of_states.item(after)):
+                compute(state, before is None, tied, n_left)
+                after = following[state]
+            state_now[place] = after
+            return row.of_states.item(after) + of_shape.base.item(place)
+
+        return after_one_more
+
+    def _scores_after(
+        self, shape: Shape, top: Places, n: int
     ) -> tuple[list[list[float]], list[list[bool]]]:
-        """Returns score and fit of some nodes after 0, 1, ... n-1 tasks were placed there."""
+        """Returns score and fit of some nodes after 0, 1, ... n-1 tasks started there now."""
         columns = self._nodes.columns(np.repeat(top, n))
         # Per node 0, 1, ... n - 1 tasks, one node after the other.
         taken = np.multiply.outer(shape.request, np.arange(n * len(top)) % n)
         fitting = fits(shape, self._usable(shape, columns.future - taken))
-        used = columns.allocatable - columns.idle
-        if now:  # a pipelined task takes no room yet, so it changes no score
-            if columns.future is not columns.idle:
-                fitting &= fits(shape, self._usable(shape, columns.idle - taken))
-            used += taken
-        score = self._score(shape, np.repeat(base[top], n), used, columns.divisor)
-        if extra is not None:
-            score = score + np.repeat(extra, n)
+        if columns.future is not columns.idle:
+            fitting &= fits(shape, self._usable(shape, columns.idle - taken))
+        after = columns._replace(idle=columns.idle - taken)
+        score = self._load_score(shape, after) + np.repeat(self._of(shape).base[top], n)
         each = (len(top), n)
         return score.reshape(each).tolist(), fitting.reshape(each).tolist()
 
 
-def _inside_and_best_outside(
-    scores: Vector, members: Places
-) -> tuple[Vector, tuple[float, int] | None]:
+def _inside_and_best_outside(scores: Vector, members: Places) -> tuple[Vector, _Bound | None]:
     """Returns the scores of some nodes alone, and the best of all others."""
     outside = scores.copy()
     outside[members] = -np.inf
     best = int(outside.argmax())
     inside = np.full(len(scores), -np.inf)
     inside[members] = scores[members]
-    return inside, (-float(outside[best]), best) if outside[best] > -np.inf else None
+    return inside, _Bound(-float(outside[best]), best) if outside[best] > -np.inf else None

@@ -30,7 +30,7 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import LIMIT_REASONS, Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
-from swell.scheduler.placement import NodeChoice, Placer
+from swell.scheduler.placement import NodeChoices, Placer
 
 # Refusals whose text is completed at the end of a session with what the nodes lack.
 _NODE_DEPENDENT = frozenset(
@@ -254,11 +254,11 @@ class Statement:
     def pipeline(self, task: Task, node: int) -> None:
         self._move(task, TaskStatus.PIPELINED, node)
 
-    def place_alike(self, tasks: Sequence[Task], choices: Sequence[NodeChoice]) -> None:
+    def place_alike(self, tasks: Sequence[Task], choices: NodeChoices) -> None:
         """Allocates or pipelines pending tasks of one shape, role and job, all in one status."""
-        status = TaskStatus.ALLOCATED if choices[0].now else TaskStatus.PIPELINED
+        status = TaskStatus.ALLOCATED if choices.now else TaskStatus.PIPELINED
         self._steps.extend([_Moved(task, task.status, task.node) for task in tasks])
-        self._session.snapshot.move_alike(tasks, status, [choice.node for choice in choices])
+        self._session.snapshot.move_alike(tasks, status, choices.nodes)
 
     def unpipeline(self, task: Task) -> None:
         """Makes a pipelined task pending again, so that it can be placed anew."""

@@ -20,8 +20,8 @@ import numpy as np
 
 from swell.scheduler.eviction_units import EvictionUnit, can_shrink
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.nodes import Matrix, fits, slots
-from swell.scheduler.model.resources import TOLERANCE, Vector
+from swell.scheduler.model.nodes import fits, slots
+from swell.scheduler.model.resources import TOLERANCE, Matrix, Vector
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.victim_prices import NODES_COMPARED, NodeFloors, VictimPrices
 

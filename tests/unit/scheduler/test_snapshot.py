@@ -47,6 +47,9 @@ def check_sums(snapshot: SchedulerSnapshot) -> None:
             future[:, place] -= TAKES_LATER[task.status] * task.request
     np.testing.assert_array_equal(idle, nodes.idle)
     np.testing.assert_array_equal(future, nodes.future)
+    of_states = nodes.states.columns(nodes.state_of())
+    for seen, own in zip(of_states, nodes.columns(), strict=True):
+        np.testing.assert_array_equal(seen, own)
     counted = [task.status for tasks in nodes.tasks for task in tasks.values()]
     assert nodes.idle_is_future == all(TAKES_NOW[one] == TAKES_LATER[one] for one in counted)
     for queue in snapshot.queues.values():

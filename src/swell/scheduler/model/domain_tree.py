@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from swell.scheduler.model.nodes import Matrix, NodeTable
-from swell.scheduler.model.resources import Mask, Places, Vector
+from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.resources import Mask, Matrix, Places, Vector
 
 # Volcano's name for the domain that has every node.
 ROOT_NAME: Final = "<cluster-top-hypernode>"

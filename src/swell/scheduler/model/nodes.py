@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.api.quantity import QuantityError
 from swell.scheduler.model.images import NodeImages
-from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
+from swell.scheduler.model.node_states import NodeColumns, NodeStates
+from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Matrix, Places, Vector
 from swell.scheduler.model.tasks import (
     NOWHERE,
     TAKES_LATER,
@@ -32,9 +33,10 @@ from swell.scheduler.model.tasks import (
     TaskStatus,
 )
 
-T = TypeVar("T", np.float64, np.bool_)
-Matrix = NDArray[np.float64]
+T = TypeVar("T", np.float64, np.bool_, np.intp)
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
+# States are forgotten between sessions when there are so many more of them than nodes.
+_STATES_PER_NODE_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,6 @@ class GpuKnowledge:
 
 
 KNOWN_GPUS: Final = GpuKnowledge(rules_of(), ("nvidia.com/gpu", "amd.com/gpu"))
-
-
-class NodeColumns(NamedTuple):
-    """The matrices of some nodes. `future` is `idle` itself where they are known to be equal."""
-
-    allocatable: Matrix
-    idle: Matrix
-    future: Matrix
-    divisor: Matrix
 
 
 class NodeTable:
@@ -70,6 +63,12 @@ class NodeTable:
         self._idle = self._allocatable.copy()
         self._future = self._allocatable.copy()
         self._divisor = np.full_like(self._allocatable, np.inf)
+        # The state of each node; the nodes whose state is to be found from the matrices; and those
+        # whose `idle` and `future` are to be brought up to date with their state: see `_catch_up`.
+        self._states = NodeStates(dimensions.width)
+        self._state_of = np.zeros(_COLUMNS_MIN, dtype=np.intp)
+        self._unidentified: dict[int, None] = {}
+        self._behind: list[int] = []
         self._ready = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
@@ -109,10 +108,12 @@ class NodeTable:
 
     @property
     def idle(self) -> Matrix:
+        self._catch_up()
         return self._idle[:, : len(self.names)]
 
     @property
     def future(self) -> Matrix:
+        self._catch_up()
         return self._future[:, : len(self.names)]
 
     @property
@@ -127,6 +128,7 @@ class NodeTable:
             return NodeColumns(self.allocatable, self.idle, future, self.divisor)
         # `take` from the whole matrices: an index into the views of above costs ten times as much,
         # and this is done for every gang (docs/scheduler-performance.md).
+        self._catch_up()
         idle = self._idle.take(places, axis=1)
         return NodeColumns(
             self._allocatable.take(places, axis=1),
@@ -134,6 +136,23 @@ class NodeTable:
             idle if self.idle_is_future else self._future.take(places, axis=1),
             self._divisor.take(places, axis=1),
         )
+
+    @property
+    def states(self) -> NodeStates:
+        """The states of which `state_of` has the numbers."""
+        if self._unidentified:
+            places = np.array(list(self._unidentified), dtype=np.intp)
+            parts = (self._allocatable, self._idle, self._future)
+            columns = np.concatenate([part.take(places, axis=1) for part in parts])
+            self._state_of[places] = self._states.numbers(columns)
+            self._unidentified.clear()
+        return self._states
+
+    def state_of(self, places: Places | None = None) -> Places:
+        """Returns the states of some nodes, or of all, as numbers of `states`."""
+        if self._unidentified:
+            _ = self.states
+        return self._state_of[: len(self.names)] if places is None else self._state_of[places]
 
     @property
     def ready(self) -> Mask:
@@ -173,6 +192,7 @@ class NodeTable:
             self.tasks.append({})
             if place >= self._ready.shape[0]:
                 self._resize(2 * place)  # doubled, so that adding n nodes copies O(n)
+            self._unidentified[place] = None
         self._places[name] = place
         if is_temporary:
             self._temporary[place] = None
@@ -278,18 +298,23 @@ class NodeTable:
         self._take_ports(task, place)
 
     def add_alike(self, tasks: Sequence[Task], places: Sequence[int], status: TaskStatus) -> None:
-        """Does the same for tasks of one shape, in one operation."""
-        request, rows = tasks[0].shape.request, np.array(places)
-        if TAKES_NOW[status] != TAKES_LATER[status]:
+        """Does the same for tasks of one shape that take room later, or now and later.
+
+        Only the states change at once. The matrices follow when they are read: a session places
+        thousands of gangs without reading them.
+        """
+        shape, now = tasks[0].shape, TAKES_NOW[status]
+        if now != TAKES_LATER[status]:
             self._n_leaving_or_coming += len(tasks)
-        if TAKES_NOW[status]:
-            # Not `-=`: a place that occurs several times must be charged each time.
-            np.subtract.at(self._idle.T, rows, request)
-        if TAKES_LATER[status]:
-            np.subtract.at(self._future.T, rows, request)
-        self.changes.extend(places)
+        states, state_of = self.states, self._state_of
+        following = states.following(shape, now=now)
         for task, place in zip(tasks, places, strict=True):
+            state = state_of.item(place)
+            after = following.get(state)
+            state_of[place] = states.after(state, shape, now=now) if after is None else after
             self.tasks[place][task.key] = task
+        self._behind += places
+        self.changes.extend(places)
         if tasks[0].shape.ports:
             for task, place in zip(tasks, places, strict=True):
                 self._take_ports(task, place)
@@ -308,6 +333,8 @@ class NodeTable:
     def restate(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Changes the status of a task that stays on its node."""
         place = task.node
+        self._catch_up()
+        self._unidentified[place] = None
         # Booleans as numbers: 1 frees the request, -1 takes it, 0 changes nothing.
         later = TAKES_LATER[old] - TAKES_LATER[new]
         now = TAKES_NOW[old] - TAKES_NOW[new]
@@ -370,20 +397,40 @@ class NodeTable:
         return used
 
     def forget_changes(self) -> None:
-        """Empties the log of changes. Positions that readers remember become invalid."""
+        """Empties the log of changes. Positions that readers remember become invalid.
+
+        So do the numbers of states: those that no node has any more are forgotten now and then.
+        """
         self.changes = array("q")
+        if len(self._states) > _STATES_PER_NODE_MAX * max(len(self), _COLUMNS_MIN):
+            self._forget_states()
 
     def changed_since(self, position: int) -> Places:
         """Returns the places that changed; one that changed twice may occur twice."""
         return np.frombuffer(self.changes[position:], dtype=np.int64)
 
     def widen(self, width: int) -> None:
+        self._catch_up()
         rows = width - self._idle.shape[0]
         self._allocatable, self._idle, self._future = (
             np.pad(matrix, ((0, rows), (0, 0)))
             for matrix in (self._allocatable, self._idle, self._future)
         )
         self._divisor = np.pad(self._divisor, ((0, rows), (0, 0)), constant_values=np.inf)
+        self._forget_states()
+
+    def _catch_up(self) -> None:
+        """Brings the matrices up to date with the states of nodes that got tasks since."""
+        if self._behind:
+            places = np.array(self._behind, dtype=np.intp)
+            columns = self._states.columns(self._state_of[places])
+            self._idle[:, places], self._future[:, places] = columns.idle, columns.future
+            self._behind.clear()
+
+    def _forget_states(self) -> None:
+        self._catch_up()
+        self._states = NodeStates(self._idle.shape[0])
+        self._unidentified = dict.fromkeys(range(len(self.names)))
 
     def _close_if(self, place: int, cause: str, why: str) -> None:
         if why:
@@ -399,6 +446,8 @@ class NodeTable:
         request = task.shape.request if sign > 0 else -task.shape.request
         if TAKES_NOW[status] != TAKES_LATER[status]:
             self._n_leaving_or_coming -= int(sign)  # a task that is added has the sign -1
+        self._catch_up()
+        self._unidentified[place] = None
         if TAKES_NOW[status]:
             self._idle[:, place] += request
         if TAKES_LATER[status]:
@@ -408,6 +457,8 @@ class NodeTable:
     def _set_allocatable(self, place: int, allocatable: Vector) -> None:
         if len(allocatable) > self._allocatable.shape[0]:
             self.widen(len(allocatable))
+        self._catch_up()
+        self._unidentified[place] = None
         change = allocatable - self._allocatable[:, place]
         self._allocatable[:, place] = allocatable
         self._divisor[:, place] = np.where(allocatable == 0, np.inf, allocatable)
@@ -447,11 +498,13 @@ class NodeTable:
         self._resize(max(_COLUMNS_MIN, 2 * len(order)), order)
         # All that readers remember of the log is about other places now.
         self.forget_changes()
+        self._unidentified = dict.fromkeys(range(len(self.names)))
         self.version += 1
         self.layout += 1
 
     def _resize(self, room: int, order: Sequence[int] | None = None) -> None:
         """Gives the arrays this many columns: all that there are, or those of `order`."""
+        self._catch_up()
         kept = list(range(len(self.names) - 1)) if order is None else list(order)
 
         def with_room(old: NDArray[T], empty: float) -> NDArray[T]:
@@ -463,6 +516,7 @@ class NodeTable:
         self._idle = with_room(self._idle, 0)
         self._future = with_room(self._future, 0)
         self._divisor = with_room(self._divisor, np.inf)
+        self._state_of = with_room(self._state_of, 0)
         self._ready = with_room(self._ready, 0)
         self._private_ports = with_room(self._private_ports, 0)
         self._cordoned = with_room(self._cordoned, 0)

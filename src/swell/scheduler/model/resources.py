@@ -20,6 +20,7 @@ from swell.api.pod import QuantityText
 from swell.api.quantity import NANO, Quantity, QuantityFormat
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]  # indexes into a vector, or into the node table
 

@@ -10,8 +10,7 @@ import numpy as np
 from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.nodes import Matrix
-from swell.scheduler.model.resources import Vector
+from swell.scheduler.model.resources import Matrix, Vector
 from swell.scheduler.model.tasks import Shape
 from swell.scheduler.session import Session
 

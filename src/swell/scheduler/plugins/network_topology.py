@@ -19,8 +19,7 @@ from swell.scheduler.domains import Domains
 from swell.scheduler.hooks import GatheringScores, Hooks
 from swell.scheduler.model.domain_tree import DomainTree
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.nodes import Matrix
-from swell.scheduler.model.resources import Vector
+from swell.scheduler.model.resources import Matrix, Vector
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.session import Session

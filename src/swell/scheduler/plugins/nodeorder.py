@@ -15,8 +15,8 @@ from swell.api.matching import n_disliked, term_matches
 from swell.scheduler.config import PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.nodes import Matrix, NodeTable
-from swell.scheduler.model.resources import CPU, MEMORY, Mask, Vector
+from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.resources import CPU, MEMORY, Mask, Matrix, Vector
 from swell.scheduler.model.tasks import TAKES_LATER, Shape, Task
 from swell.scheduler.plugins.node_terms import SpreadDomains
 from swell.scheduler.plugins.spreading import soft_spread

@@ -14,16 +14,9 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
-from swell.scheduler.model.resources import (
-    TOLERANCE,
-    Shares,
-    Vector,
-    excess,
-    less_equal,
-)
+from swell.scheduler.model.resources import TOLERANCE, Matrix, Shares, Vector, excess, less_equal
 from swell.scheduler.model.tasks import Shape, Task
 from swell.scheduler.plugins.quota import (
     Claimable,
