@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
 
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.sub_groups import SubGroup
-from swell.scheduler.model.tasks import Task, TaskStatus, class_of
+from swell.scheduler.model.tasks import Task, TaskStatus, are_alike
 from swell.scheduler.session import Session, Statement
 
 # A job gets one surplus task per pass, so with thousands of equal tasks left there is no need to
@@ -71,14 +70,18 @@ def _runs(order: deque[Task]) -> Iterator[list[Task]]:
     """Yields the pending tasks in runs of one shape and role, at most RUN_MAX at once."""
     while order and order[0].status is not TaskStatus.PENDING:
         order.popleft()
-    pending = (task for task in order if task.status is TaskStatus.PENDING)
-    for _, alike in groupby(pending, key=_run_key):
-        while run := list(islice(alike, RUN_MAX)):
+    run: list[Task] = []
+    for task in order:
+        if task.status is not TaskStatus.PENDING:
+            continue
+        if run and (
+            len(run) == RUN_MAX or task.shape.has_claims or not are_alike(run[0], task)
+        ):
             yield run
-
-
-def _run_key(task: Task) -> tuple[object, ...]:
-    return (*class_of(task), task.key) if task.shape.has_claims else class_of(task)
+            run = []
+        run.append(task)
+    if run:
+        yield run
 
 
 def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> int:

@@ -8,10 +8,11 @@ all enabled plugins of all tiers, and an empty agreement is final (ADR 10).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
@@ -32,6 +33,7 @@ SortKey = float | str | tuple[float | str, ...]
 # any job, and small enough to be added and compared as an ordinary number.
 UNREACHABLE = 1 << 30
 F = TypeVar("F")
+_OWN_ORDER: Final = attrgetter("order")
 
 
 class Vote(Enum):
@@ -248,13 +250,15 @@ class Votes:
     def task_key(self, task: Task) -> tuple[object, ...]:
         return (*(key(task) for key in self._task_keys), task.order)
 
-    def tasks_in_order(self, tasks: Iterator[Task]) -> list[Task]:
-        # One key is the usual case (plugin priority), and tens of thousands of tasks are sorted:
-        # this path saves building a tuple of keys for each.
-        if len(self._task_keys) == 1:
-            (first,) = self._task_keys
-            return sorted(tasks, key=lambda task: (first(task), task.order))
-        return sorted(tasks, key=self.task_key)
+    def tasks_in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        # Stable sorts by one key after the other, the last first: no tuple is made for each of tens
+        # of thousands of tasks, and usually all tasks of a gang have the same keys.
+        ordered = sorted(tasks, key=_OWN_ORDER)
+        for key in reversed(self._task_keys):
+            keys = [key(task) for task in ordered]
+            if keys and keys.count(keys[0]) < len(keys):
+                ordered.sort(key=key)
+        return ordered
 
     def victims_in_order(self, preemptor: Task, tasks: Sequence[Task]) -> list[Task]:
         """Sorts candidates so that the least important comes first.
@@ -283,6 +287,8 @@ class Votes:
 
     def shortfall(self, job: JobInfo, role: str = "") -> int:
         """How many more tasks of a role make the job ready: the largest answer counts."""
+        if len(self._shortfall) == 1:  # the usual case, of the plugin gang, asked for all the time
+            return self._shortfall[0](job, role)
         return max([vote(job, role) for vote in self._shortfall], default=0)
 
     def is_ready(self, job: JobInfo) -> bool:

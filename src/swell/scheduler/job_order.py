@@ -8,6 +8,7 @@ even fall by those of others; then all keys are computed again for every turn.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
@@ -15,26 +16,52 @@ from swell.scheduler.hooks import Votes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
 
+Key = tuple[object, ...]
+
+
+class _Line:
+    """The jobs of one queue in their order. Those before `at` have been served."""
+
+    __slots__ = ("at", "jobs")
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Key, JobInfo]] = []
+        self.at = 0
+
+    def add(self, key: Key, job: JobInfo) -> None:
+        insort(self.jobs, (key, job), lo=self.at)
+
 
 class JobOrder:
-    """A heap of queues, each with a heap of jobs. Jobs may be added during the iteration."""
+    """A heap of queues, each with its jobs in order. Jobs may be added during the iteration."""
 
     def __init__(self, votes: Votes, jobs: Iterable[JobInfo]) -> None:
         self._votes = votes
-        self._jobs: dict[str, list[tuple[tuple[object, ...], JobInfo]]] = {}
-        self._queues: list[tuple[tuple[object, ...], QueueInfo]] = []
+        self._lines: dict[str, _Line] = {}
+        self._queues: list[tuple[Key, QueueInfo]] = []
         for job in jobs:
-            self.add(job)
+            line = self._line_of(job)
+            if line is not None:
+                line.jobs.append((votes.job_key(job), job))
+        for line in self._lines.values():
+            line.jobs.sort()
 
     def add(self, job: JobInfo) -> None:
         """Adds a job, or adds it again with its present key. A job without a queue is ignored."""
+        line = self._line_of(job)
+        if line is not None:
+            line.add(self._votes.job_key(job), job)
+
+    def _line_of(self, job: JobInfo) -> _Line | None:
+        """Returns the line of the job's queue, which gets its turns if it has had none."""
         queue = job.queue
         if queue is None:
-            return
-        if queue.name not in self._jobs:
-            self._jobs[queue.name] = []
+            return None
+        line = self._lines.get(queue.name)
+        if line is None:
+            line = self._lines[queue.name] = _Line()
             heappush(self._queues, (self._votes.queue_key(queue), queue))
-        heappush(self._jobs[queue.name], (self._votes.job_key(job), job))
+        return line
 
     def __iter__(self) -> Iterator[tuple[QueueInfo, JobInfo]]:
         """Yields the next job of the next queue until no job is left."""
@@ -43,8 +70,9 @@ class JobOrder:
                 self._queues = [(self._votes.queue_key(queue), queue) for _, queue in self._queues]
                 heapify(self._queues)
             key, queue = heappop(self._queues)
-            if not self._jobs[queue.name]:
-                del self._jobs[queue.name]  # a later `add` puts the queue in again
+            line = self._lines[queue.name]
+            if line.at == len(line.jobs):
+                del self._lines[queue.name]  # a later `add` puts the queue in again
                 continue
             if self._votes.queue_keys_interact:
                 # A relative's allocation may have moved this queue back since it was pushed.
@@ -52,12 +80,14 @@ class JobOrder:
                 if current > key:
                     heappush(self._queues, (current, queue))
                     continue
-            _, job = heappop(self._jobs[queue.name])
+            _, job = line.jobs[line.at]
+            line.at += 1
             yield queue, job
             # The caller may have dropped the queue while it had the job.
-            if queue.name in self._jobs:
+            if queue.name in self._lines:
                 heappush(self._queues, (self._votes.queue_key(queue), queue))
 
     def drop(self, queue: QueueInfo) -> list[JobInfo]:
         """Removes a queue and returns the jobs that were left in it."""
-        return [job for _, job in self._jobs.pop(queue.name, [])]
+        line = self._lines.pop(queue.name, _Line())
+        return [job for _, job in line.jobs[line.at :]]

@@ -15,7 +15,7 @@ freed as PIPELINED. What was only tried leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -209,6 +209,12 @@ class Session:
 TakenBack = tuple[Task, TaskStatus, int]
 
 
+class _Placed(NamedTuple):
+    """Pending tasks of one shape, role and job got nodes."""
+
+    tasks: Sequence[Task]
+
+
 class _Moved(NamedTuple):
     """A task changed status or node; holds the values before."""
 
@@ -232,12 +238,31 @@ class _Shrunk:
     target: int
 
 
+_Step = _Placed | _Moved | _Evicted | _Shrunk
+
+
+def _moved(steps: Sequence[_Step]) -> Iterable[Task]:
+    """Returns every task whose status or node some steps changed, once each, in order.
+
+    A task that was pipelined before has two steps, unpipelined and placed.
+    """
+    if len(steps) == 1 and isinstance(steps[0], _Placed):  # a gang in one go, the usual case
+        return steps[0].tasks
+    found: dict[Task, None] = {}
+    for step in steps:
+        if isinstance(step, _Placed):
+            found.update(dict.fromkeys(step.tasks))
+        elif isinstance(step, _Moved):
+            found[step.task] = None
+    return found
+
+
 class Statement:
     """A transaction for one job: an undo log of steps that took effect in the snapshot at once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._steps: list[_Moved | _Evicted | _Shrunk] = []
+        self._steps: list[_Step] = []
         self._n_evicted = 0
 
     @property
@@ -257,7 +282,7 @@ class Statement:
     def place_alike(self, tasks: Sequence[Task], choices: NodeChoices) -> None:
         """Allocates or pipelines pending tasks of one shape, role and job, all in one status."""
         status = TaskStatus.ALLOCATED if choices.now else TaskStatus.PIPELINED
-        self._steps.extend([_Moved(task, task.status, task.node) for task in tasks])
+        self._steps.append(_Placed(tasks))
         self._session.snapshot.move_alike(tasks, status, choices.nodes)
 
     def unpipeline(self, task: Task) -> None:
@@ -295,6 +320,9 @@ class Statement:
         """Undoes every step since the mark, last first."""
         while len(self._steps) > mark:
             match self._steps.pop():
+                case _Placed(tasks):
+                    for task in reversed(tasks):
+                        self._session.snapshot.move(task, TaskStatus.PENDING, NOWHERE)
                 case _Moved(task, status, node):
                     self._session.snapshot.move(task, status, node)
                 case _Shrunk(role, target):
@@ -304,8 +332,7 @@ class Statement:
 
     def take_back(self, mark: int) -> list[TakenBack]:
         """Undoes the placements since the mark, and returns them for `redo`."""
-        tasks = dict.fromkeys(step.task for step in self._steps[mark:] if isinstance(step, _Moved))
-        placed = [(task, task.status, task.node) for task in tasks]
+        placed = [(task, task.status, task.node) for task in _moved(self._steps[mark:])]
         self.rollback(mark)
         return placed
 
@@ -318,9 +345,9 @@ class Statement:
 
     def commit(self) -> None:
         """Binds what is allocated and decides the evictions. Pipelined tasks stay pipelined."""
-        # A task that was pipelined before has two steps, unpipelined and placed: bind it once.
-        moved = dict.fromkeys([step.task for step in self._steps if isinstance(step, _Moved)])
-        self._session.bind([task for task in moved if task.status is TaskStatus.ALLOCATED])
+        self._session.bind(
+            [task for task in _moved(self._steps) if task.status is TaskStatus.ALLOCATED]
+        )
         if self._n_evicted:
             for step in self._steps:
                 if isinstance(step, _Evicted):
@@ -330,9 +357,9 @@ class Statement:
 
     def hold(self) -> None:
         """Ends the statement without a decision: its allocated tasks become pipelined."""
-        for step in self._steps:
-            if isinstance(step, _Moved) and step.task.status is TaskStatus.ALLOCATED:
-                self._session.snapshot.move(step.task, TaskStatus.PIPELINED, step.task.node)
+        for task in _moved(self._steps):
+            if task.status is TaskStatus.ALLOCATED:
+                self._session.snapshot.move(task, TaskStatus.PIPELINED, task.node)
 
     def _move(self, task: Task, status: TaskStatus, node: int) -> None:
         self._steps.append(_Moved(task, task.status, task.node))

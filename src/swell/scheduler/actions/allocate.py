@@ -42,7 +42,8 @@ def _serve(session: Session, job: JobInfo, orders: dict[str, deque[Task]]) -> bo
     statement = session.statement()
     _unpipeline(session, statement, job)
     if job.key not in orders:
-        orders[job.key] = deque(votes.tasks_in_order(filter(_is_placeable, job.tasks.values())))
+        placeable = [task for task in job.tasks.values() if _is_placeable(task)]
+        orders[job.key] = deque(votes.tasks_in_order(placeable))
     place = place_in_domains if job.is_constrained else place_gang
     placed = place(session, statement, job, orders[job.key])
     if placed and votes.is_ready(job):

@@ -12,7 +12,6 @@ it refers to: a pod before its group or node, a group before its queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 from msgspec.structs import replace
 
@@ -64,7 +63,7 @@ from swell.scheduler.model.tasks import (
     ShapeCache,
     Task,
     TaskStatus,
-    class_of,
+    are_alike,
     status_of,
     strategy_of,
 )
@@ -359,11 +358,13 @@ class SchedulerSnapshot:
     def confirm(self, tasks: Sequence[Task]) -> None:
         """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
         # Runs of equal tasks are counted at once; tasks of a gang come in such runs.
-        for _, alike in groupby(tasks, key=class_of):
-            run = list(alike)
-            for task in run:
-                task.status = TaskStatus.BINDING
-            self._shift_in_job(run[0], TaskStatus.ALLOCATED, TaskStatus.BINDING, len(run))
+        n_alike = 0
+        for at, task in enumerate(tasks):
+            task.status = TaskStatus.BINDING
+            n_alike += 1
+            if at + 1 == len(tasks) or not are_alike(task, tasks[at + 1]):
+                self._shift_in_job(task, TaskStatus.ALLOCATED, TaskStatus.BINDING, n_alike)
+                n_alike = 0
 
     def set_phase(self, job: JobInfo, phase: PodGroupPhase) -> None:
         job.phase = phase

@@ -317,11 +317,11 @@ class Task:
         return f"<{self.key} {self.status.label}>"
 
 
-def class_of(task: Task) -> tuple[object, ...]:
-    """Returns a key that is equal for tasks of one job that are counted alike in everything."""
-    if task.sub_group is None:
-        return task.shape.serial, task.role
-    return task.shape.serial, task.role, task.sub_group.key
+def are_alike(task: Task, other: Task) -> bool:
+    """Whether two tasks of one job are counted alike in everything."""
+    return (
+        task.shape is other.shape and task.role == other.role and task.sub_group is other.sub_group
+    )
 
 
 def status_of(pod: Pod) -> TaskStatus:
