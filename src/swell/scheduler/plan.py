@@ -6,7 +6,9 @@ Rules that depend on time are off, because objects in a file have no present tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -91,8 +93,7 @@ class SchedulerObjects:
         _put_all(self.training_jobs, snapshot.put_training_job)
         self._put_storage(snapshot.volumes.objects)
         self._put_devices(snapshot.devices)
-        for pod in _by_name(self.pods):
-            snapshot.put_pod(pod, unreadable=self._why_unreadable(pod))
+        snapshot.put_pods((pod, self._why_unreadable(pod)) for pod in _by_name(self.pods))
         _put_all(self.budgets, snapshot.put_budget)
         _put_all(self.hyper_nodes, snapshot.hyper_nodes.put)
         return snapshot
@@ -131,7 +132,24 @@ class SchedulerObjects:
 def plan_schedule(
     objects: SchedulerObjects, config: Config = DEFAULT, scheduler_names: Iterable[str] = ()
 ) -> SchedulingPlan:
-    return run_cycle(objects.snapshot(scheduler_names), config)
+    with _without_collections():
+        return run_cycle(objects.snapshot(scheduler_names), config)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keeps the garbage collector from looking through hundreds of thousands of live objects.
+
+    Next to nothing that a plan makes becomes garbage before it is done. Measured: a tenth of a
+    plan of 50,000 pods.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def answer(plan: SchedulingPlan) -> dict[str, object]:

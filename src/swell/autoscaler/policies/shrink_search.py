@@ -12,8 +12,9 @@ from swell.autoscaler.policies.gang_walk import GangWalk, ShrinkableRole, Sizes,
 from swell.autoscaler.policies.interface import RoleId
 from swell.autoscaler.policies.ranking import Ranking
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.nodes import Matrix, slots
+from swell.scheduler.model.nodes import slots
 from swell.scheduler.model.reasons import LIMIT_REASONS
+from swell.scheduler.model.resources import Matrix
 from swell.scheduler.model.tasks import NOWHERE, Shape, TaskStatus
 
 # Of more roles that shrink, those are kept whose replicas stand where the gang goes.

@@ -184,7 +184,8 @@ class SchedulerSnapshot:
         """
         job = read_job(group, self._priorities.of_group(group), self.dimensions, unreadable)
         self._match_width()
-        job.widen(self._width)
+        if len(job.allocated) < self._width:
+            job.widen(self._width)
         self._put_job(job)
         self._regroup(job.key)
 
@@ -247,6 +248,32 @@ class SchedulerSnapshot:
         Any other pod only takes room. `group` stands for the annotation of a pod that has none.
         A pod that asks for an unknown amount (`unreadable` says why) has its node take no others.
         """
+        task = self._put_task(pod, unreadable)
+        self._join_group(task, group)
+        return task
+
+    def put_pods(self, pods: Iterable[tuple[Pod, str]]) -> None:
+        """Does the same for many pods, each with why it is unreadable, at less cost.
+
+        Equal pods of one gang in a row are counted in one go.
+        """
+        alike: list[Task] = []
+        for pod, unreadable in pods:
+            task = self._put_task(pod, unreadable)
+            self._membership.note(task)
+            job = self.jobs.get(task.group_key)
+            if job is None or job.native is not None:
+                self._join_noted(task)
+                continue
+            self._enlist_uncounted(task, job)
+            if alike and not _are_counted_alike(alike[0], task):
+                self._count_alike(alike)
+                alike = []
+            alike.append(task)
+        self._count_alike(alike)
+
+    def _put_task(self, pod: Pod, unreadable: str) -> Task:
+        """Adds or replaces the task of a pod, on its node but in no group yet."""
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         # A changed pod is removed and added: its shape, job and role may all be others.
         self._drop_task(key)
@@ -264,7 +291,6 @@ class SchedulerSnapshot:
         self._count_on_node(task, 1)
         if shape.has_claims:
             self._claims.add(task)
-        self._join_group(task, group)
         return task
 
     def remove_pod(self, key: str) -> None:
@@ -407,19 +433,19 @@ class SchedulerSnapshot:
                 self.nodes.reopen(node, task.key)
         self.affinity_index.moved(task, node, status, sign)
 
-    def _count_in_job(self, task: Task, job: JobInfo, sign: int) -> None:
+    def _count_in_job(self, task: Task, job: JobInfo, n: int) -> None:
+        """Counts n tasks like this one, or uncounts them if n is negative."""
         status, shape = task.status, task.shape
-        job.counts.add(status, sign, best_effort=shape.best_effort)
-        job.role(task.role).add(status, sign, best_effort=shape.best_effort)
+        job.counts.add(status, n, best_effort=shape.best_effort)
+        job.role(task.role).add(status, n, best_effort=shape.best_effort)
         if task.sub_group is not None:
-            task.sub_group.counts.add(status, sign, best_effort=shape.best_effort)
+            task.sub_group.counts.add(status, n, best_effort=shape.best_effort)
         if task.is_foreign:
             return  # it counts towards the minimum, and its room is not charged to a queue
-        amount = shape.request if sign > 0 else -shape.request
         if HELD[status]:
-            self._hold(job, amount)
+            self._hold(job, n * shape.request)
         elif ASKED[status]:
-            self._ask(job, amount)
+            self._ask(job, n * shape.request)
 
     def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
         """Counts a change of status of n tasks like this one."""
@@ -454,6 +480,10 @@ class SchedulerSnapshot:
 
     def _join_group(self, task: Task, virtual: str = "") -> None:
         self._membership.note(task, virtual)
+        self._join_noted(task)
+
+    def _join_noted(self, task: Task) -> None:
+        """Adds a task to the group that it is noted to belong to."""
         key, native = task.group_key, native_group_of(task.pod)
         job = self.jobs.get(key)
         if job is None and key and native:
@@ -516,6 +546,15 @@ class SchedulerSnapshot:
             self._join_queue(job)
 
     def _enlist(self, task: Task, job: JobInfo) -> None:
+        self._enlist_uncounted(task, job)
+        self._count_in_job(task, job, 1)
+
+    def _count_alike(self, tasks: Sequence[Task]) -> None:
+        """Counts tasks that have just been enlisted in one job, all of them alike."""
+        if tasks and tasks[0].job is not None:
+            self._count_in_job(tasks[0], tasks[0].job, len(tasks))
+
+    def _enlist_uncounted(self, task: Task, job: JobInfo) -> None:
         task.job = job
         if job.native is not None:
             job.native.is_stale = True
@@ -528,7 +567,6 @@ class SchedulerSnapshot:
         # Annotations are read when a session begins: they depend on all pods of the gang.
         if job.sub_groups is not None and not job.is_annotated:
             task.sub_group = job.sub_groups.join(task)
-        self._count_in_job(task, job, 1)
         self._touch(job)
 
     def _touch(self, job: JobInfo) -> None:
@@ -591,6 +629,16 @@ def _present_status(task: Task) -> TaskStatus:
         return TaskStatus.RELEASING
     # A pending pod with a node here was bound by us, and the server does not show it yet.
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
+
+
+def _are_counted_alike(task: Task, other: Task) -> bool:
+    """Whether two tasks count alike in the same job."""
+    return (
+        task.job is other.job
+        and task.status is other.status
+        and task.is_foreign == other.is_foreign
+        and are_alike(task, other)
+    )
 
 
 def _is_idle(job: JobInfo) -> bool:

@@ -194,6 +194,9 @@ class ShapeCache:
         self._shapes: dict[bytes, Shape] = {}  # those that tasks have
         # Others, for as long as they are referred to: of pods that are only thought of.
         self._others: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        # What was found last: pods of one gang come in a row, and to compare their specs costs less
+        # than to make a key of each.
+        self._last: tuple[PodSpec, bool, Shape] | None = None
         # Serials are never used twice: sessions tell shapes apart by them.
         self._n_made = 0
 
@@ -208,6 +211,8 @@ class ShapeCache:
         strategy: tuple[str, str] = NO_STRATEGY,
     ) -> Shape:
         """Returns the shape of a spec, whether a task has it or not."""
+        if self._last is not None and self._last[0] == spec and self._last[1] is is_known:
+            return self._last[2]
         key = _shape_key(spec) if is_known else _UNKNOWN + _shape_key(spec)
         if strategy != NO_STRATEGY:
             key += codec.encode(strategy)
@@ -216,6 +221,7 @@ class ShapeCache:
             request = _request_of(spec, self._dimensions)
             shape = self._others[key] = Shape(self._n_made, key, spec, request, strategy)
             self._n_made += 1
+        self._last = (spec, is_known, shape)
         return shape
 
     def take(
