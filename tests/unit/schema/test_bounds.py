@@ -1,47 +1,56 @@
-"""Checks of hostile schemas and values end soon, and say what was too much."""
+"""Checks of hostile schemas and values end, and say what was too much."""
 
 from __future__ import annotations
-
-import time
 
 from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.schema.field_errors import FieldError
 from swell.schema.values import ERRORS_MAX, MISSING, compile_values
 
-CPU_S_MAX = 10.0  # of work that takes minutes without a bound
+
+class CountedText(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ("n_compared",)
+
+    def __init__(self, text: str) -> None:
+        del text
+        self.n_compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        self.n_compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
 
 
-def _errors(schema: Body, value: object) -> tuple[list[FieldError], float]:
+def _errors(schema: Body, value: object) -> list[FieldError]:
     check, errors = compile_values(schema), list[FieldError]()
-    begun = time.process_time()
     check(value, MISSING, None, errors)
-    return errors, time.process_time() - begun
+    return errors
 
 
 def test_alternatives_have_a_budget() -> None:
     """A list of n values and m alternatives for each would be compared n times m times."""
     items = {"anyOf": [{"minimum": n} for n in range(10_000, 15_000)]}
     schema = {"type": "object", "properties": {"l": {"type": "array", "items": items}}}
-    errors, took_s = _errors(schema, {"l": list(range(9_000))})
+    errors = _errors(schema, {"l": list(range(9_000))})
 
     assert "too many comparisons" in errors[-1].message
-    assert took_s < CPU_S_MAX
 
 
 def test_alternatives_of_whole_lists_share_the_budget() -> None:
     inner = {"properties": {"l": {"items": {"maximum": 1}}}}
     schema = {"type": "object", "anyOf": [inner] * 3_000}
-    errors, took_s = _errors(schema, {"l": [2] * 5_000})
+    errors = _errors(schema, {"l": [2] * 5_000})
 
     assert "too many comparisons" in errors[-1].message
-    assert took_s < CPU_S_MAX
 
 
 def test_few_alternatives_are_all_compared() -> None:
     items = {"anyOf": [{"minimum": 5}, {"maximum": 3}]}
     schema = {"type": "object", "properties": {"l": {"type": "array", "items": items}}}
-    errors, _ = _errors(schema, {"l": [1, 9, 4] * 5_000})
+    errors = _errors(schema, {"l": [1, 9, 4] * 5_000})
 
     assert not any("too many comparisons" in error.message for error in errors)
     assert errors
@@ -49,20 +58,20 @@ def test_few_alternatives_are_all_compared() -> None:
 
 def test_errors_are_bounded() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}}
-    errors, _ = _errors(schema, {f"k{n}": "x" for n in range(100_000)})
+    errors = _errors(schema, {f"k{n}": "x" for n in range(100_000)})
 
     assert ERRORS_MAX < len(errors) <= 2 * ERRORS_MAX
 
 
 def test_long_enumerations_are_looked_up() -> None:
-    schema = {
-        "type": "array",
-        "items": {"type": "string", "enum": [f"v{n}" for n in range(50_000)]},
-    }
-    errors, took_s = _errors(schema, [f"v{n}" for n in range(49_000)])
+    allowed = [CountedText(f"v{n}") for n in range(5_000)]
+    schema = {"type": "array", "items": {"type": "string", "enum": allowed}}
+    check, errors = compile_values(schema), list[FieldError]()
+    before = sum(one.n_compared for one in allowed)
+    check(["v4999"], MISSING, None, errors)
 
     assert errors == []
-    assert took_s < CPU_S_MAX
+    assert sum(one.n_compared for one in allowed) - before < 10
 
 
 def test_status_lists_the_first_errors_and_counts_the_others() -> None:

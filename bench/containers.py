@@ -1,15 +1,21 @@
-"""How long a gang takes to run in real containers, and whose time that is."""
+"""How long a gang takes to run in real containers, and whose time that is.
+
+What is asked for: ours is mostly less than a tenth. It needs the whole cluster of `make testbed`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 from swell.api.pod import PodPhase
 from tests.e2e.kubernetes.containers import pods
+from tests.e2e.kubernetes.installed import install
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.stage import on_stage
 from tests.e2e.operator.actions import deletes_job
@@ -17,11 +23,11 @@ from tests.e2e.operator.checks import nothing_is_left
 from tests.e2e.operator.jobs import job
 from tests.e2e.operator.scenario import Trial
 from tests.e2e.operator.stage import CLOSE_S
-from tests.figures import Figure
+from tests.testbed.cluster import running_cluster
+from tests.testbed.kubectl import Kubectl
 
 GANG = 8
 N_RUNS = 9
-OWN_SHARE_MAX = 0.10
 
 
 @dataclass
@@ -53,19 +59,25 @@ class Moments:
         return operator, scheduler, nodes
 
 
-def test_gang_waits_for_its_nodes_alone(machine: RealMachine, figure: Figure) -> None:
-    """Of the time until eight containers run, ours is mostly less than a tenth."""
-    shares = []
-    for number in range(N_RUNS):
-        operator, scheduler, nodes = asyncio.run(measured(machine, number))
-        whole = operator + scheduler + nodes
-        shares.append((operator + scheduler) / whole)
-        figure(
-            f"gang of {GANG}: {whole:.2f} s, of which operator {operator * 1000:.0f} ms, "
-            f"scheduler {scheduler * 1000:.0f} ms, nodes {nodes:.2f} s: {shares[-1]:.1%} ours"
-        )
-
-    assert median(shares) < OWN_SHARE_MAX
+def run() -> dict[str, object]:
+    """Returns how long a gang takes until it runs, and which part of that is ours: medians."""
+    with (
+        tempfile.TemporaryDirectory(prefix="swell-bench-") as folder,
+        running_cluster(Path(folder) / "cluster") as cluster,
+    ):
+        home = Path(folder) / "kubectl"
+        home.mkdir()
+        machine = RealMachine(cluster, Kubectl(cluster.kubeconfig, home))
+        install(machine)
+        parts = [asyncio.run(measured(machine, number)) for number in range(N_RUNS)]
+    shares = [1 - one[-1] / sum(one) for one in parts]  # all but the nodes
+    operator, scheduler, nodes = (median(one) for one in zip(*parts, strict=True))
+    return {
+        f"gang of {GANG}: operator (s)": operator,
+        f"gang of {GANG}: scheduler (s)": scheduler,
+        f"gang of {GANG}: nodes (s)": nodes,
+        "ratio: operator and scheduler to all of it": median(shares),
+    }
 
 
 async def measured(machine: RealMachine, number: int) -> tuple[float, float, float]:
