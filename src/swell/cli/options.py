@@ -182,3 +182,8 @@ def check_amounts(*, cpu: str, memory: str, gpu: str) -> None:
         canonical({name: text for name, text in given.items() if text})
     except CapacityError as error:
         raise CommandError(str(error), "write it as 4, 500m or 2Gi", USAGE) from error
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated text; blanks and empty names are dropped."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))

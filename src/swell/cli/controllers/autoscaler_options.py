@@ -16,7 +16,7 @@ from swell.autoscaler.policies.interface import (
 )
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.options import option
+from swell.cli.options import names_in, option
 
 _DEFAULTS = AutoscalerSettings()
 
@@ -108,8 +108,3 @@ def parameters_of(max_load: str) -> Parameters:
         return Parameters(parse_max_load(max_load))
     except MaxLoadError as error:
         raise CommandError(f"--max-load-desired: {error}", exit_code=USAGE) from error
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated text; blanks and empty names are dropped."""
-    return tuple(filter(None, (name.strip() for name in text.split(","))))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from swell.api.gpu_faults import GpuRuleError, rules_of
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.controllers.autoscaler_options import names_in
+from swell.cli.options import names_in
 
 _PERCENT = re.compile(r"(\d{1,3})%")
 _WHOLE = 100

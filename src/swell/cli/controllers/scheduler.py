@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.controllers.autoscaler_options import names_in
 from swell.cli.controllers.gpu_options import fault_conditions, fault_taints
 from swell.cli.controllers.options import (
     ApiServerOptions,
@@ -18,7 +17,7 @@ from swell.cli.controllers.options import (
     EndpointOptions,
     LeaseOptions,
 )
-from swell.cli.options import option, option_groups
+from swell.cli.options import names_in, option, option_groups
 from swell.scheduler.live.settings import SchedulerSettings
 
 if TYPE_CHECKING:

@@ -63,7 +63,8 @@ def autoscale(
     """One decision over objects in files: how large each elastic role should be, and why."""
     from swell.api.quantity import QuantityError
     from swell.autoscaler.plan import AutoscalerObjects, answer, plan_autoscale
-    from swell.cli.controllers.autoscaler_options import known_policy, names_in, parameters_of
+    from swell.cli.controllers.autoscaler_options import known_policy, parameters_of
+    from swell.cli.options import names_in
     from swell.cli.output import to_json
     from swell.cli.plan.input import read_config, read_into
     from swell.cli.plan.tables import autoscale_tables
