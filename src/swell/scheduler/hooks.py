@@ -126,7 +126,8 @@ class Hooks:
     diagnose: Callable[[Task], Iterable[tuple[WaitReason, Mask, str]]] | None = None
     node_score: Callable[[Shape], Vector] | None = None
     # Scores nodes by their utilization (resources x nodes) with one more task of the shape. A value
-    # above 1 means too full; a resource that a node does not have counts as 0.
+    # above 1 means too full; a resource that a node does not have counts as 0. The score of a node
+    # depends on its own utilization only: it is kept for all nodes in the same state (ADR 172).
     load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
     # Scores the nodes that can take the task against each other; None if nothing is to compare.
