@@ -74,9 +74,7 @@ def _runs(order: deque[Task]) -> Iterator[list[Task]]:
     for task in order:
         if task.status is not TaskStatus.PENDING:
             continue
-        if run and (
-            len(run) == RUN_MAX or task.shape.has_claims or not are_alike(run[0], task)
-        ):
+        if run and (len(run) == RUN_MAX or task.shape.has_claims or not are_alike(run[0], task)):
             yield run
             run = []
         run.append(task)

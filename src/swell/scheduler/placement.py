@@ -68,7 +68,7 @@ class _ShapeScores:
 
 
 class _Bound(NamedTuple):
-    """What the best node elsewhere has. No node that comes after is taken."""
+    """The best node elsewhere, after which no node is taken."""
 
     head: float  # its negated score
     place: int

@@ -9,6 +9,7 @@
 - `sub_groups`: parts of a gang with a minimum of their own.
 - `native_groups`: PodGroups of Kubernetes itself, in the same terms as Volcano's.
 - `jobs`: PodGroups with their tasks.
+- `job_sums`: what tasks add to the sums of their job and queue.
 - `annotated_gangs`: the sub-groups that annotations of pods ask for.
 - `membership`: which group each pod belongs to.
 - `priorities`: priority classes.

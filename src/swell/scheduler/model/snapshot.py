@@ -36,6 +36,7 @@ from swell.scheduler.model.elastic import (
 )
 from swell.scheduler.model.empty_nodes import EmptyNodes
 from swell.scheduler.model.hyper_nodes import HyperNodes
+from swell.scheduler.model.job_sums import are_counted_alike, count_in_job, shift_in_job
 from swell.scheduler.model.jobs import JobInfo, read_job
 from swell.scheduler.model.label_domains import LabelDomains
 from swell.scheduler.model.label_topology import LabelTopology
@@ -52,10 +53,8 @@ from swell.scheduler.model.priorities import Priorities
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
 from swell.scheduler.model.reasons import Refusal
-from swell.scheduler.model.resources import Dimensions, Vector
+from swell.scheduler.model.resources import Dimensions
 from swell.scheduler.model.tasks import (
-    ASKED,
-    HELD,
     NOWHERE,
     TAKES_LATER,
     TAKES_NOW,
@@ -266,7 +265,7 @@ class SchedulerSnapshot:
                 self._join_noted(task)
                 continue
             self._enlist_uncounted(task, job)
-            if alike and not _are_counted_alike(alike[0], task):
+            if alike and not are_counted_alike(alike[0], task):
                 self._count_alike(alike)
                 alike = []
             alike.append(task)
@@ -433,48 +432,10 @@ class SchedulerSnapshot:
                 self.nodes.reopen(node, task.key)
         self.affinity_index.moved(task, node, status, sign)
 
-    def _count_in_job(self, task: Task, job: JobInfo, n: int) -> None:
-        """Counts n tasks like this one, or uncounts them if n is negative."""
-        status, shape = task.status, task.shape
-        job.counts.add(status, n, best_effort=shape.best_effort)
-        job.role(task.role).add(status, n, best_effort=shape.best_effort)
-        if task.sub_group is not None:
-            task.sub_group.counts.add(status, n, best_effort=shape.best_effort)
-        if task.is_foreign:
-            return  # it counts towards the minimum, and its room is not charged to a queue
-        if HELD[status]:
-            self._hold(job, n * shape.request)
-        elif ASKED[status]:
-            self._ask(job, n * shape.request)
-
     def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
-        """Counts a change of status of n tasks like this one."""
-        job, shape = task.job, task.shape
-        if job is None or old is new:
-            return
-        job.counts.shift(old, new, n, best_effort=shape.best_effort)
-        job.role(task.role).shift(old, new, n, best_effort=shape.best_effort)
-        if task.sub_group is not None:
-            task.sub_group.counts.shift(old, new, n, best_effort=shape.best_effort)
-        self._touch(job)
-        if task.is_foreign:
-            return
-        held = HELD[new] - HELD[old]
-        if held:
-            self._hold(job, held * n * shape.request)
-        asked = ASKED[new] - ASKED[old]
-        if asked:
-            self._ask(job, asked * n * shape.request)
-
-    def _hold(self, job: JobInfo, amount: Vector) -> None:
-        job.allocated += amount
-        if job.queue is not None:
-            job.queue.charge(amount)
-
-    def _ask(self, job: JobInfo, amount: Vector) -> None:
-        job.pending += amount
-        if job.queue is not None:
-            job.queue.pending += amount
+        if task.job is not None and old is not new:
+            shift_in_job(task, task.job, old, new, n)
+            self._touch(task.job)
 
     # --- the group of a task
 
@@ -506,7 +467,7 @@ class SchedulerSnapshot:
         if job is None:
             return
         if task.job is not None:
-            self._count_in_job(task, job, -1)
+            count_in_job(task, job, -1)
             del job.tasks[task.key]
             job.n_annotated -= task.podset_request is not None
             if job.sub_groups is not None:
@@ -547,12 +508,12 @@ class SchedulerSnapshot:
 
     def _enlist(self, task: Task, job: JobInfo) -> None:
         self._enlist_uncounted(task, job)
-        self._count_in_job(task, job, 1)
+        count_in_job(task, job, 1)
 
     def _count_alike(self, tasks: Sequence[Task]) -> None:
         """Counts tasks that have just been enlisted in one job, all of them alike."""
         if tasks and tasks[0].job is not None:
-            self._count_in_job(tasks[0], tasks[0].job, len(tasks))
+            count_in_job(tasks[0], tasks[0].job, len(tasks))
 
     def _enlist_uncounted(self, task: Task, job: JobInfo) -> None:
         task.job = job
@@ -629,16 +590,6 @@ def _present_status(task: Task) -> TaskStatus:
         return TaskStatus.RELEASING
     # A pending pod with a node here was bound by us, and the server does not show it yet.
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
-
-
-def _are_counted_alike(task: Task, other: Task) -> bool:
-    """Whether two tasks count alike in the same job."""
-    return (
-        task.job is other.job
-        and task.status is other.status
-        and task.is_foreign == other.is_foreign
-        and are_alike(task, other)
-    )
 
 
 def _is_idle(job: JobInfo) -> bool:
