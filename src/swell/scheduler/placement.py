@@ -21,7 +21,7 @@ from swell.scheduler.hooks import GatheringScores, Tiers, flat
 from swell.scheduler.model.node_states import NodeColumns
 from swell.scheduler.model.nodes import fits, slots
 from swell.scheduler.model.reasons import NodeCount, WaitReason, histogram
-from swell.scheduler.model.resources import PODS, TOLERANCE, Mask, Places, Vector
+from swell.scheduler.model.resources import PODS, TOLERANCE, Mask, Matrix, Places, Vector
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Shape, Task
 
@@ -438,9 +438,9 @@ class Placer:
     def _scores_in(self, shape: Shape, states: Places, *, now: bool) -> Vector:
         """Computes what a node in each of these states scores, without its base."""
         columns = self._nodes.states.columns(states)
-        fitting = fits(shape, columns.future)
+        fitting = fits(shape, self._usable(shape, columns.future))
         if now and not self._nodes.idle_is_future:
-            fitting &= fits(shape, columns.idle)
+            fitting &= fits(shape, self._usable(shape, columns.idle))
         scores: Vector = np.where(fitting, self._load_score(shape, columns), -np.inf)
         return scores
 

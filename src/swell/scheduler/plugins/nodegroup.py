@@ -21,10 +21,10 @@ from swell.api.scheduling import NodeGroupTerms, QueueAffinity
 from swell.scheduler.config import PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.nodes import Matrix, NodeTable
+from swell.scheduler.model.nodes import NodeTable
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import WaitReason
-from swell.scheduler.model.resources import TOLERANCE, Mask, Vector, amount_of, amount_text
+from swell.scheduler.model.resources import TOLERANCE, Mask, Matrix, Vector, amount_of, amount_text
 from swell.scheduler.model.tasks import HELD, NOWHERE, Task
 from swell.scheduler.session import Session
 

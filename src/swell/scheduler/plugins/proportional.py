@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from swell.scheduler.config import number_in
-from swell.scheduler.model.nodes import Matrix, NodeTable, fits
+from swell.scheduler.model.nodes import NodeTable, fits
 from swell.scheduler.model.reasons import WaitReason
-from swell.scheduler.model.resources import CPU, MEMORY, Dimensions, Mask
+from swell.scheduler.model.resources import CPU, MEMORY, Dimensions, Mask, Matrix
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Shape, Task
 
