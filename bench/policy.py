@@ -3,8 +3,9 @@
 `LOADS=1.0,1.5 WORKLOADS=8 python -m bench policy` has the first workloads of some loads. `restart
 30 s` is the physics of the published figures; `elastic` is what a resize costs with Swell's own
 library. With LIVE=1 the real operator, scheduler and autoscaler decide, which takes a minute of CPU
-a workload; otherwise replays are policy-only, and sizes are applied at once. PAGE=FILE writes the
-figures as a page as well.
+a workload; otherwise replays are policy-only, and sizes are applied at once. KEPT=FILE adds the
+figures to those of earlier runs, so that loads can be run one by one, and PAGE=FILE writes all of
+them as a page.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from swell.replay.figures import ReplayFigures, figures_of
 from swell.replay.live.engine import LiveRules, replay_live
 from swell.replay.physics import ELASTIC, restarts
 from swell.replay.profiles import read_profiles
-from swell.replay.sizers import ReplayCluster
+from swell.replay.sizers import SIZERS, ReplayCluster
+from swell.replay.throughputs import read_throughputs
 from swell.replay.traces import TraceJob, read_trace
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "elastic" / "pollux"
@@ -129,6 +131,19 @@ def traces(loads: Sequence[str], n_workloads: int) -> dict[str, object]:
     return figures
 
 
+def deadlines() -> dict[str, object]:
+    """Returns the share of deadlines kept on a trace of ElasticFlow, by policy."""
+    data = DATA.parent / "elasticflow"
+    figures: dict[str, object] = {}
+    for policy in SIZERS:
+        trace, tables = read_trace(data / "195job.csv"), read_throughputs(data / "throughputs_A100")
+        runs = new_runs(trace, tables, restarts(30.0))
+        log = replay(runs, ReplayCluster(16, 8, "shared"), policy, PERIOD_S)
+        kept = figures_of(log, policy).deadlines_kept or 0.0
+        figures[f"ElasticFlow 195job, 16x8: {policy}, deadlines kept, %"] = round(100 * kept, 1)
+    return figures
+
+
 def decision_s(n_jobs: int, n_devices: int, n_rounds: int = 5) -> float:
     """Returns the median CPU time of one choice of sizes, without reading reports."""
     chance = np.random.default_rng(1)
@@ -197,25 +212,31 @@ def run() -> dict[str, object]:
         **traces(loads, n_workloads),
         "Sia's setting: Sia, published, s": SIA_PUBLISHED_S,
         "Sia's setting: goodput, measured, s": round(float(np.mean(sia)), 1),
+        **deadlines(),
         **calibrations(loads[0], n_workloads),
     }
+    if "KEPT" in os.environ:
+        kept = Path(os.environ["KEPT"])
+        figures = {**(json.loads(kept.read_text()) if kept.exists() else {}), **figures}
+        kept.write_text(json.dumps(figures, indent=1) + "\n")
     if "PAGE" in os.environ:
-        Path(os.environ["PAGE"]).write_text(page(figures, loads, n_workloads))
+        Path(os.environ["PAGE"]).write_text(page(figures))
     return figures
 
 
-def page(figures: Mapping[str, object], loads: Sequence[str], n_workloads: int) -> str:
+def page(figures: Mapping[str, object]) -> str:
     """Returns the figures as a page of the documentation."""
-    how = "with the live programs" if os.environ.get("LIVE") else "policy-only"
     lines = [f"| {name} | {value} |" for name, value in figures.items()]
     return "\n".join(
         (
             "# Figures of the goodput policy",
             "",
-            f"Written by `PAGE=… python -m bench policy`: loads {', '.join(loads)}, the first "
-            f"{n_workloads} workloads of each, {how}.",
-            "Published figures are means over all eight workloads of a load, whatever ran here.",
-            "What the lines mean: [replaying traces](replay.md).",
+            "Written by `KEPT=docs/goodput-figures.json PAGE=docs/goodput-figures.md python -m "
+            "bench policy`, in as many runs as one likes (`LOADS`, `WORKLOADS`).",
+            "Completion is the mean over all eight workloads of a load, policy-only, where the "
+            "line does not say otherwise.",
+            "What the lines mean: [replaying traces](replay.md); what was tried: "
+            "[ADR 180](adr/0180-what-a-replay-has-to-know.md).",
             "",
             "| figure | value |",
             "| --- | --- |",

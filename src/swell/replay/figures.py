@@ -14,7 +14,8 @@ from swell.replay.engine import ReplayLog
 class ReplayFigures:
     """Times in seconds. Fairness is a job's time by its time on an equal part of the cluster.
 
-    The part is one by the mean number of jobs that were there during the job's life.
+    The part is one by the mean number of jobs that were there during the job's life; the job has to
+    be started there as well.
     """
 
     policy: str
@@ -83,7 +84,8 @@ def _fairness(log: ReplayLog, begins: np.ndarray, ends: np.ndarray) -> np.ndarra
         part = max(int(log.capacity / max(others, 1.0)), 1)
         # Less than one device cannot be had: then the part is a share of its time.
         share = min(log.capacity / max(others, 1.0), 1.0)
-        found.append(life / max(job.ideal_s(part) / share, 1e-9))
+        alone_s = job.cost.start_s + job.ideal_s(part) / share
+        found.append(life / max(alone_s, 1e-9))
     return np.array(found)
 
 
