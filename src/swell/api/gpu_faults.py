@@ -8,7 +8,7 @@ A condition is written `Type[=Status][:Reason|Reason...][!Reason|Reason...]`: th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -52,6 +52,8 @@ DEFAULT_TAINTS: Final = (
     "nvidia.com/gpu-nvlink-error",
     "nvidia.com/gpu-error",
 )
+# What drivers of devices call themselves that give out whole GPUs or parts of them.
+DEFAULT_DRIVERS: Final = ("gpu.nvidia.com", "gpu.amd.com")
 _CONDITION = re.compile(
     r"(?P<type>[A-Za-z0-9./_-]+)(=(?P<status>[A-Za-z]+))?"
     r"(:(?P<only>[^:!|]+(\|[^:!|]+)*))?(!(?P<but>[^:!|]+(\|[^:!|]+)*))?"
@@ -109,14 +111,26 @@ class GpuFaultRules:
 
     def fault_of(self, node: Node) -> str:
         """Returns in words by what the node reports a broken GPU; empty if by nothing."""
-        for condition in node.status.conditions:
-            if any(rule.holds(condition) for rule in self.conditions):
-                detail = ": ".join(filter(None, (condition.reason, condition.message)))
-                polarity = "" if condition.status == "True" else f"={condition.status}"
-                return f"{condition.type}{polarity}" + (f" ({detail})" if detail else "")
+        condition = next(self._holding(node), None)
+        if condition is not None:
+            detail = ": ".join(filter(None, (condition.reason, condition.message)))
+            polarity = "" if condition.status == "True" else f"={condition.status}"
+            return f"{condition.type}{polarity}" + (f" ({detail})" if detail else "")
         return next(
             (t.key for t in node.spec.taints if any(rule.holds(t) for rule in self.taints)), ""
         )
+
+    def is_unsure(self, node: Node) -> bool:
+        """Whether a node reports only that it does not know how its GPUs are."""
+        if any(rule.holds(taint) for taint in node.spec.taints for rule in self.taints):
+            return False
+        statuses = {condition.status for condition in self._holding(node)}
+        return statuses == {"Unknown"}
+
+    def _holding(self, node: Node) -> Iterator[Condition]:
+        for condition in node.status.conditions:
+            if any(rule.holds(condition) for rule in self.conditions):
+                yield condition
 
 
 @lru_cache(maxsize=64)

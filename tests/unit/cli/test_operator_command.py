@@ -19,7 +19,7 @@ FLAGS = (
     "--cluster-objects", "--no-cluster-objects",
     "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
-    "--gpu-fault-conditions", "--gpu-fault-taints",
+    "--gpu-fault-conditions", "--gpu-fault-taints", "--gpu-drivers",
     "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
     "--creating-restart-limit", "--node-avoid-period", "--save-seconds-max",
     "--fault-half-life", "--cordon-suspects", "--straggler-ratio", "--straggler-steps",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from swell.api import codec
 from swell.api.core import Node
-from swell.api.gpu_faults import rules_of
+from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.operator.framework.gpuwatch import GpuFaultLimits, GpuFaultWatch
 from swell.sim.loop import VirtualClock, run
 
@@ -28,11 +30,11 @@ def node(name: str, *, is_faulty: bool) -> Node:
 class Watched:
     """A watch over ten nodes with GPUs, and what it has said."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: GpuFaultRules | None = None) -> None:
         self.clock = VirtualClock()
         self.said: list[str] = []
         self.watch = GpuFaultWatch(
-            rules_of(),
+            rules or rules_of(),
             GpuFaultLimits(),
             GPUS,
             self.clock,
@@ -60,6 +62,25 @@ def test_fault_counts_after_fifteen_seconds() -> None:
         assert seen.counts("n0")
         seen.turn("n0", is_faulty=False)
         assert seen.watch.counts_at("n0") is None
+
+    run(play())
+
+
+def test_monitor_that_does_not_know_has_a_minute() -> None:
+    """Unknown counts later than a fault; a fault that follows counts from the first report on."""
+
+    async def play() -> None:
+        seen = Watched(rules_of(("GPUUnhealthy", "GPUUnhealthy=Unknown")))
+        away = node("n0", is_faulty=True)
+        unknown = replace(away.status.conditions[0], status="Unknown")
+        away = replace(away, status=replace(away.status, conditions=(unknown,)))
+        seen.watch.note("n0", away)
+        await seen.clock.sleep(50)
+        assert not seen.counts("n0")
+        await seen.clock.sleep(11)
+        assert seen.counts("n0")
+        seen.turn("n0")
+        assert seen.counts("n0")
 
     run(play())
 

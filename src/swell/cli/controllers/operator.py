@@ -18,7 +18,7 @@ from swell.cli.controllers.options import (
     EndpointOptions,
     LeaseOptions,
 )
-from swell.cli.options import option, option_groups
+from swell.cli.options import names_in, option, option_groups
 from swell.history.settings import HistorySettings
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.settings import GANG_APIS, OperatorSettings
@@ -171,6 +171,9 @@ class JobOptions:
     gpu_fault_taints: Annotated[
         str, option("--gpu-fault-taints", "Node taints of a broken GPU: key[=value][:effect],...")
     ] = ",".join(_JOBS.gpu_fault_taints)
+    gpu_drivers: Annotated[
+        str, option("--gpu-drivers", "DRA drivers whose devices are GPUs, by commas.")
+    ] = ",".join(_JOBS.gpu_drivers)
     gpu_fault_after: Annotated[
         float,
         option("--gpu-fault-after", "A GPU is broken when reported so long.", is_duration=True),
@@ -253,6 +256,7 @@ class JobOptions:
             straggler_steps=self.straggler_steps,
             gpu_fault_conditions=fault_conditions(self.gpu_fault_conditions),
             gpu_fault_taints=fault_taints(self.gpu_fault_taints),
+            gpu_drivers=names_in(self.gpu_drivers),
             gpu_fault_after_s=self.gpu_fault_after,
             gpu_fault_max_share=share_in(self.gpu_fault_max_nodes),
         )

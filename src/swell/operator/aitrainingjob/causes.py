@@ -49,6 +49,8 @@ CREATION_FAILURES = frozenset(
         "RegistryUnavailable",
     }
 )
+# How kubelets name what a pod has by a claim of devices: claim:NAME or claim:NAME/REQUEST.
+_OF_CLAIM = "claim:"
 _RESTART_ON_NODE = frozenset(
     {
         RestartPolicy.ALWAYS,
@@ -304,12 +306,24 @@ def _broken_device(replica: Replica, settings: AITrainingJobSettings) -> str:
     """The device of the pod that its kubelet reports as broken; empty if none is."""
     for status in _statuses(replica):
         for resource in status.allocated_resources_status:
-            if resource.name not in settings.gpu_resources:
+            is_claim = resource.name.startswith(_OF_CLAIM)
+            if resource.name not in settings.gpu_resources and not is_claim:
                 continue
             for device in resource.resources:
+                if is_claim and not _is_of(device.resource_id, settings.gpu_drivers):
+                    continue
                 if device.health == "Unhealthy":
                     return f"device {device.resource_id} of {resource.name} is unhealthy"
     return ""
+
+
+def _is_of(device: str, drivers: Iterable[str]) -> bool:
+    """Whether a device of a claim is one of these drivers'.
+
+    Kubelets name it by its CDI name, whose vendor ends in the driver, or else as driver/pool/name.
+    """
+    vendor = device.partition("/")[0]
+    return any(vendor == driver or vendor.endswith(f".{driver}") for driver in drivers)
 
 
 def _uses_gpu(replica: Replica, settings: AITrainingJobSettings) -> bool:

@@ -27,6 +27,8 @@ class GpuFaultLimits:
     """How long a fault must last to count, and how many nodes may turn faulty together."""
 
     after_s: float = 15.0
+    # A monitor that is away for a moment says Unknown, too.
+    after_unknown_s: float = 60.0
     nodes_max_share: float = 0.2
     nodes_max_least: int = 2
 
@@ -49,6 +51,7 @@ class GpuFaultWatch:
         self._on_held = on_held
         self._with_gpus: set[str] = set()
         self._since: dict[str, float] = {}
+        self._unsure: set[str] = set()  # of those: nodes that only do not know
         self._turned: deque[tuple[float, str]] = deque()
         self._held: dict[str, float] = {}  # node -> until when its fault does not count
 
@@ -64,7 +67,13 @@ class GpuFaultWatch:
         if node is None or not self._rules.fault_of(node):
             self._since.pop(name, None)
             self._held.pop(name, None)
-        elif name not in self._since:
+            self._unsure.discard(name)
+            return
+        if self._rules.is_unsure(node):
+            self._unsure.add(name)
+        else:
+            self._unsure.discard(name)
+        if name not in self._since:
             now = self._since[name] = self._clock.monotonic()
             self._turned.append((now, name))
             self._hold_if_many(node, now)
@@ -78,7 +87,7 @@ class GpuFaultWatch:
         if len(together) <= limit:
             return
         # Those that began before the limit was passed are held as well, unless they count by now.
-        fresh = [n for n in together if self._since[n] + self._limits.after_s > now]
+        fresh = [n for n in together if self._stands_at(n) > now]
         for name in fresh:
             self._held[name] = now + _HELD_S
         why = (
@@ -98,4 +107,10 @@ class GpuFaultWatch:
         since = self._since.get(name)
         if since is None:
             return None
-        return max(since + self._limits.after_s, self._held.get(name, 0.0))
+        return max(self._stands_at(name), self._held.get(name, 0.0))
+
+    def _stands_at(self, name: str) -> float:
+        """When a node has reported its fault for long enough."""
+        limits = self._limits
+        least_s = limits.after_unknown_s if name in self._unsure else 0.0
+        return self._since[name] + max(limits.after_s, least_s)

@@ -228,6 +228,28 @@ def test_broken_device_restarts_its_pod_and_keeps_the_node() -> None:
     assert "affinity" not in body_of(scene.look(), "pods")["spec"]
 
 
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("k8s.gpu.nvidia.com/claim=1234-gpu-0", [1]),
+        ("gpu.nvidia.com/node-1/gpu-0", [1]),
+        ("net.example.com/card=1", []),
+        ("mygpu.nvidia.com/card=1", []),
+    ],
+)
+def test_broken_device_of_a_claim_restarts_its_pod(device: str, expected: list[int]) -> None:
+    """Devices of DRA drivers count where the driver is said to give out GPUs."""
+    role = a_role(replicas=2, restartScope="Pod", restartPolicy="OnNodeFail")
+    scene = Scene(a_job({"trainer": role})).running()
+    health = DeviceHealth(resource_id=device, health="Unhealthy")
+    allocated = AllocatedResourceStatus(name="claim:gpu/one", resources=(health,))
+    status = ContainerStatus(name="main", allocated_resources_status=(allocated,))
+    pod = scene.pods[T1]
+    scene.pods[T1] = replace(pod, status=replace(pod.status, container_statuses=(status,)))
+
+    assert restarted(scene) == expected
+
+
 def test_gpu_fault_does_not_touch_pods_without_gpu() -> None:
     """The fault is of the accelerator."""
     scene = a_scene(restartPolicy="Always")
