@@ -23,6 +23,7 @@ from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
+from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
 from tests.testbed.control_plane import ControlPlane
@@ -138,6 +139,7 @@ async def native_world(
     cpu: int = 4,
     gang_api: str = "",
     n_pods: int = 20,
+    config: Config = DEFAULT,
 ) -> AsyncIterator[World]:
     """Play nodes with these labels, and run a scheduler of ours, in a namespace of its own.
 
@@ -162,7 +164,7 @@ async def native_world(
             )
             names = node_names(f"{namespace}-{name}", 1)
             add_hollow_agent(hollow, cluster, names, shape, clock=clock, random=Random(2))
-        settings = SchedulerSettings(scheduler_names=(OURS,))
+        settings = SchedulerSettings(scheduler_names=(OURS,), config=config)
         scheduler = Scheduler(cluster, settings, clock=clock, random=Random(3))
         manager.add("scheduler", scheduler.run)
         if gang_api:
