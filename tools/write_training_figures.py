@@ -45,6 +45,9 @@ Every dot is one event, every bar ends at the median; the axis is logarithmic.
 
 OUTRO = """\
 
+On A eight ways were measured at once, each on two processors of its own: the load there is that of
+all eight together.
+
 What the words mean:
 
 - *Full size again, after the load*: from the moment at which the new processes have imported
