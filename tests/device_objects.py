@@ -138,11 +138,13 @@ def a_pod(name: str, *claims: str, group: str = "gang", on: str = "", **fields: 
     return codec.convert(body, Pod)
 
 
-def a_group(name: str = "gang", least: int = 1) -> PodGroup:
+def a_group(
+    name: str = "gang", priority: str = "", *, least: int = 1, phase: str = "Inqueue"
+) -> PodGroup:
     body = {
         "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"minMember": least, "queue": "q"},
-        "status": {"phase": "Inqueue"},
+        "spec": {"minMember": least, "queue": "q", "priorityClassName": priority},
+        "status": {"phase": phase},
     }
     return codec.convert(body, PodGroup)
 

@@ -135,6 +135,8 @@ def _volumes(session: Session) -> dict[Task, VolumeChoice]:
 def _devices(session: Session) -> dict[Task, DeviceChoice]:
     """Returns the devices of the tasks that are to be bound and have resource claims."""
     choices = session.snapshot.devices.choices.by_task
+    if not choices:
+        return {}  # the usual case, in which no look at every pod is needed
     return {
         task: choice
         for task in session.binds

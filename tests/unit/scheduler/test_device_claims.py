@@ -10,6 +10,7 @@ import pytest
 from swell.api import codec
 from swell.api.devices import ResourceClaim
 from swell.api.pod import Pod
+from swell.api.policy import PriorityClass
 from swell.scheduler.config import DEFAULT, Arguments, Config
 from swell.scheduler.cycle import run_cycle
 from swell.scheduler.model.devices import answers
@@ -24,6 +25,7 @@ from tests.device_objects import (
     a_class,
     a_cluster,
     a_device,
+    a_group,
     a_node,
     a_pod,
     a_request,
@@ -332,6 +334,24 @@ def test_pipelined_pod_is_promised_the_devices_of_leaving_ones() -> None:
     assert [task.key for task in run_cycle(snapshot, DEFAULT).pipelined] == ["ns/p"]
     snapshot.devices.remove_claim("ns/other")
     assert [task.key for task in run_cycle(snapshot, DEFAULT).binds] == ["ns/p"]
+
+
+def test_important_pod_evicts_for_devices() -> None:
+    """There is room for it in everything but devices: the less important one leaves."""
+    pods = [
+        a_pod("old", "other", group="low", on="a", spec={"priority": 0}),
+        a_pod("p", "c", spec={"priority": 100}),
+    ]
+    taken = a_claim("other", status=allocated(("a", "gpu-0"), on="a", users=("old",)))
+    objects = a_cluster([a_node("a")], pods, a_class(), a_claim("c"), taken, gpus("a", 1), least=1)
+    objects.groups = [a_group("low", phase="Running"), a_group("gang", "high")]
+    high = {"metadata": {"name": "high"}, "value": 100}
+    objects.priority_classes = [codec.convert(high, PriorityClass)]
+    config = replace(DEFAULT, actions=("enqueue", "allocate", "preempt"))
+    plan = run_cycle(objects.snapshot(), config)
+
+    assert [one.task.key for one in plan.evictions] == ["ns/old"]
+    assert [task.key for task in plan.pipelined] == ["ns/p"]
 
 
 def test_device_in_two_claims_is_reported_and_not_chosen() -> None:
