@@ -153,6 +153,7 @@ def test_claims_that_cannot_be_used_say_why() -> None:
         (a_claim("c", a_request(selectors=[{}])), "a selector that is not CEL"),
         (a_claim("c", a_request(selectors=[{"future": {}}])), "unknown field `future`"),
         (a_claim("c", a_request(allocationMode="Some")), "has allocationMode 'Some'"),
+        (a_claim("c", a_request(count=0)), "request 'gpu' is for 0 devices"),
     ],
 )
 def test_claim_that_is_not_supported_names_the_field(claim: Body, why: str) -> None:

@@ -143,6 +143,8 @@ def _read_way(
     if way.allocation_mode not in {EXACT_COUNT, ALL}:
         text = f"request {name!r} has allocationMode {way.allocation_mode!r}"
         return ClaimProblem(unsupported, text)
+    if way.allocation_mode == EXACT_COUNT and way.count < 1:
+        return ClaimProblem(unsupported, f"request {name!r} is for {way.count} devices")
     if any(one.cel is None for one in way.selectors):
         return ClaimProblem(unsupported, f"request {name!r} has a selector that is not CEL")
     of_class = classes.get(way.device_class_name)
