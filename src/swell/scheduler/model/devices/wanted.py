@@ -136,17 +136,8 @@ def _read_way(
     name = request.name
     if isinstance(way, DeviceSubRequest):
         name = f"{request.name}/{way.name}"
-    if request.exactly is not None and request.first_available:
-        return ClaimProblem(unsupported, f"request {name!r} has both exactly and firstAvailable")
-    if way.capacity is not None:
-        return ClaimProblem(unsupported, f"request {name!r} asks for capacity")
-    if way.allocation_mode not in {EXACT_COUNT, ALL}:
-        text = f"request {name!r} has allocationMode {way.allocation_mode!r}"
-        return ClaimProblem(unsupported, text)
-    if way.allocation_mode == EXACT_COUNT and way.count < 1:
-        return ClaimProblem(unsupported, f"request {name!r} is for {way.count} devices")
-    if any(one.cel is None for one in way.selectors):
-        return ClaimProblem(unsupported, f"request {name!r} has a selector that is not CEL")
+    if why := next(_not_supported(request, way), ""):
+        return ClaimProblem(unsupported, f"request {name!r} {why}")
     of_class = classes.get(way.device_class_name)
     if of_class is None:
         text = f"device class {way.device_class_name!r} of request {name!r} does not exist"
@@ -168,6 +159,22 @@ def _read_way(
         admin_access=isinstance(way, ExactDeviceRequest) and bool(way.admin_access),
         tolerations=way.tolerations,
     )
+
+
+def _not_supported(
+    request: DeviceRequest, way: ExactDeviceRequest | DeviceSubRequest
+) -> Iterator[str]:
+    """Yields the fields because of which a way to meet a request is refused."""
+    if request.exactly is not None and request.first_available:
+        yield "has both exactly and firstAvailable"
+    if way.capacity is not None:
+        yield "asks for capacity"
+    if way.allocation_mode not in {EXACT_COUNT, ALL}:
+        yield f"has allocationMode {way.allocation_mode!r}"
+    if way.allocation_mode == EXACT_COUNT and way.count < 1:
+        yield f"is for {way.count} devices"
+    if any(one.cel is None for one in way.selectors):
+        yield "has a selector that is not CEL"
 
 
 def _selectors_of(
