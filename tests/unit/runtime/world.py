@@ -75,7 +75,7 @@ class Line:
     # By verb: what to raise instead of the call, and what to raise after it was done.
     fail_before: dict[str, list[Exception]] = field(default_factory=dict)
     fail_after: dict[str, list[Exception]] = field(default_factory=dict)
-    # Which calls, by verb and key, are refused for as long as it says so.
+    # Which calls, by verb and key, or kind where there is no key, are refused while it says so.
     refuse: Callable[[str, str], bool] = lambda *_: False
     delay_s: float = 0.0
     answer_delay_s: float = 0.0  # of lists
@@ -108,7 +108,7 @@ class Line:
             self.n_under_way -= 1
         if self.fail_before.get(verb):
             raise self.fail_before[verb].pop(0)
-        if self.refuse(verb, str(key)):
+        if self.refuse(verb, str(key) or str(resource)):
             raise failure(403, "Forbidden")
 
     def _end(self, verb: str, answer: T) -> T:

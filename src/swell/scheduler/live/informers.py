@@ -64,7 +64,8 @@ from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 T = TypeVar("T", bound=ApiObject)
 _ALWAYS_SERVED = InformerOptions()
 _OPTIONAL = InformerOptions(is_optional=True)
-# Older clusters do not serve devices, and older roles do not give the right to read them.
+# Roles of the release before do not give the right to read these, and gangs need few of them.
+_SPARE = InformerOptions(is_optional=True, may_be_forbidden=True)
 _DEVICES = InformerOptions(is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S)
 _GATED = InformerOptions(is_optional=True, recheck_s=GATED_RECHECK_S)
 
@@ -127,17 +128,17 @@ class SchedulerInformers:
             namespaces=informer(NAMESPACES),
             jobs=informer(AI_TRAINING_JOBS, _OPTIONAL),
             trainer_jobs=informer(TRAINING_JOBS, _OPTIONAL),
-            claims=informer(PERSISTENT_VOLUME_CLAIMS, _OPTIONAL),
-            volumes=informer(PERSISTENT_VOLUMES, _OPTIONAL),
-            storage_classes=informer(STORAGE_CLASSES, _OPTIONAL),
-            csi_nodes=informer(CSI_NODES, _OPTIONAL),
-            csi_drivers=informer(CSI_DRIVERS, _OPTIONAL),
-            storage_capacities=informer(CSI_STORAGE_CAPACITIES, _OPTIONAL),
-            volume_attachments=informer(VOLUME_ATTACHMENTS, _OPTIONAL),
+            claims=informer(PERSISTENT_VOLUME_CLAIMS, _SPARE),
+            volumes=informer(PERSISTENT_VOLUMES, _SPARE),
+            storage_classes=informer(STORAGE_CLASSES, _SPARE),
+            csi_nodes=informer(CSI_NODES, _SPARE),
+            csi_drivers=informer(CSI_DRIVERS, _SPARE),
+            storage_capacities=informer(CSI_STORAGE_CAPACITIES, _SPARE),
+            volume_attachments=informer(VOLUME_ATTACHMENTS, _SPARE),
             resource_slices=informer(RESOURCE_SLICES, _DEVICES),
             device_classes=informer(DEVICE_CLASSES, _DEVICES),
             resource_claims=informer(RESOURCE_CLAIMS, _DEVICES),
-            hyper_nodes=informer(HYPER_NODES, _OPTIONAL),
+            hyper_nodes=informer(HYPER_NODES, _SPARE),
             quotas=informer(RESOURCE_QUOTAS, _OPTIONAL, (BY_NAMESPACE,)),
         )
 

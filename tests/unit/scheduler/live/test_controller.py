@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from swell.api.kinds import PODS
+from swell.api.meta import Key
 from swell.api.scheduling import PodGroupPhase
-from tests.unit.scheduler.live.stage import Stage, on_stage
+from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 
 
 def test_gang_is_bound_whole() -> None:
@@ -17,6 +19,28 @@ def test_gang_is_bound_whole() -> None:
 
         assert sorted(await stage.where()) == ["a-0", "a-1", "a-2", "a-3"]
         assert (await stage.read_group("a")).status.phase is PodGroupPhase.RUNNING
+
+    on_stage(play)
+
+
+def test_rights_of_the_release_before_are_enough_for_gangs() -> None:
+    """Networks, volumes and devices count as not served; pods with claims wait and say why."""
+
+    async def play(stage: Stage) -> None:
+        later = ("hypernodes", "persistentvolume", "storageclasses", "csi", "volumeattachments",
+                 "resourceslices", "deviceclasses", "resourceclaims")  # fmt: skip
+        await stage.nodes(2)
+        await stage.gang("a", 4)
+        claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+        await stage.pod("with-claim", volumes=[claim])
+        stage.start()
+        stage.lines[-1].refuse = lambda verb, kind: verb == "list" and kind.startswith(later)
+        await stage.sleep(5)
+
+        assert sorted(await stage.where()) == ["a-0", "a-1", "a-2", "a-3"]
+        pod = await stage.user.get(PODS, Key(NAMESPACE, "with-claim"))
+        (condition,) = [c for c in pod.status.conditions if c.type == "PodScheduled"]
+        assert "the server shows no PersistentVolumeClaims" in condition.message
 
     on_stage(play)
 

@@ -18,7 +18,7 @@ _NAMED_MAX: Final = 4
 
 def missing(use: ClaimUse, *, is_foreign: bool, are_served: bool) -> str:
     if not are_served:
-        return f"claim {use.key} cannot be looked up: the server has no PersistentVolumeClaims"
+        return f"claim {use.key} cannot be looked up: the server shows no PersistentVolumeClaims"
     if is_foreign:
         return f"claim {use.key} was not made for this pod but is needed for its ephemeral volume"
     if use.is_ephemeral:
