@@ -52,6 +52,13 @@ def cluster_too_small(resource: str, there: str, needed: str) -> str:
     return f"the cluster has {there} {resource} in all; this job needs {needed}"
 
 
+def shares_devices(role: str) -> str:
+    """Returns the sentence for a pod that asks for a part of a GPU."""
+    # A node hands parts out only to pods whose annotations name the part.
+    why = "which are not handed out (DeviceSharingUnsupported): use MIG by DRA"
+    return f"{role} asks for parts of GPUs (volcano.sh/vgpu-*, volcano.sh/gpu-*), {why}"
+
+
 def _shortage_text(one: Shortage) -> str:
     has = f"the largest node has {one.largest}" if one.largest else "no node has any"
     return f"asks for {one.asked} {one.resource}, and {has}"

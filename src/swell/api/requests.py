@@ -21,6 +21,8 @@ MEMORY = "memory"
 PODS = "pods"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 HUGE_PAGES_PREFIX = "hugepages-"
+# Resources that begin so are parts of a GPU, which Volcano's plugin deviceshare hands out.
+_PARTS_OF_GPUS = ("volcano.sh/vgpu-", "volcano.sh/gpu-")
 
 # Scheduled in whole units; a fraction of a byte or of a pod means nothing.
 _IN_UNITS = frozenset({MEMORY, PODS, EPHEMERAL_STORAGE})
@@ -103,3 +105,12 @@ def _sum(first: Amounts, second: Amounts) -> Amounts:
 
 def _greater(first: Amounts, second: Amounts) -> Amounts:
     return first | {name: max(first.get(name, ZERO), amount) for name, amount in second.items()}
+
+
+def asks_for_parts_of_gpus(spec: PodSpec) -> bool:
+    """Whether a pod asks for resources that Volcano's plugin hands out as parts of GPUs."""
+    return any(
+        name.startswith(_PARTS_OF_GPUS)
+        for container in (*spec.containers, *spec.init_containers)
+        for name in (*container.resources.limits, *container.resources.requests)
+    )

@@ -94,6 +94,13 @@ def warned(n_pods: int, requests: Body, pod: Body) -> str:
             "no node has all that a pod of trainer asks for: 3 cpu, 12Gi memory",
         ),
         (
+            1,
+            {"volcano.sh/vgpu-number": "1"},
+            {},
+            "trainer asks for parts of GPUs (volcano.sh/vgpu-*, volcano.sh/gpu-*), which are not "
+            "handed out (DeviceSharingUnsupported): use MIG by DRA",
+        ),
+        (
             4,
             {"cpu": "2"},
             {},

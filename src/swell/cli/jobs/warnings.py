@@ -22,7 +22,7 @@ from swell.api.matching import node_selector_matches
 from swell.api.meta import Body
 from swell.api.pod import Container, PodSpec
 from swell.api.quantity import ZERO, Quantity, canonical, parse
-from swell.api.requests import PODS, Amounts, pod_requests
+from swell.api.requests import PODS, Amounts, asks_for_parts_of_gpus, pod_requests
 from swell.api.trainingjob import TrainingJob
 from swell.api.validation.access import at, items
 from swell.api.validation.hints import nearest
@@ -226,6 +226,9 @@ def _role_warnings(role: _Role, nodes: Sequence[Node]) -> Iterator[SubmitWarning
             impossible.no_node_matches(role.name, role.pod.node_selector),
             "label a node, or change nodeSelector or affinity",
         )
+        return
+    if asks_for_parts_of_gpus(role.pod):
+        yield _never(role.steps, impossible.shares_devices(role.name), "ask for whole GPUs")
         return
     requests = role.requests
     short = [

@@ -85,7 +85,11 @@ class EmptyNodes:
         """Returns why too few of these tasks can ever have a node at once."""
         name = role or (tasks[0].role if tasks else "") or "the gang"
         rooms = {task.shape.serial: self._room(task.shape) for task in tasks}
-        hopeless = [task for task in tasks if not rooms[task.shape.serial].n_places]
+        hopeless = [
+            task
+            for task in tasks
+            if task.shape.shares_devices or not rooms[task.shape.serial].n_places
+        ]
         if hopeless and len(tasks) - len(hopeless) < minimum:
             return self._problem_text(name, hopeless[0].shape, rooms[hopeless[0].shape.serial])
         # Of tasks with different shapes it is not counted how many fit beside each other.
@@ -97,6 +101,8 @@ class EmptyNodes:
         return ""
 
     def _problem_text(self, role: str, shape: Shape, room: _ShapeRoom) -> str:
+        if shape.shares_devices:
+            return impossible.shares_devices(role)
         if not room.is_matched:
             return impossible.no_node_matches(role, shape.spec.node_selector)
         if room.problem:

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from swell.api import codec
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Container, Pod, PodPhase, PodSpec
-from swell.api.requests import pod_requests, scheduling_amounts
+from swell.api.requests import asks_for_parts_of_gpus, pod_requests, scheduling_amounts
 from swell.scheduler.model.podset_annotations import request_of
 from swell.scheduler.model.resources import (
     PODS,
@@ -42,8 +42,6 @@ OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 # Annotations by which a pod chooses how the plugin resource-strategy-fit scores nodes for it.
 STRATEGY_TYPE_KEY: Final = "volcano.sh/resource-strategy-scoring-type"
 STRATEGY_WEIGHT_KEY: Final = "volcano.sh/resource-strategy-weight"
-# Limits that begin so ask for a part of a GPU, which Volcano's plugin deviceshare hands out.
-SHARED_DEVICES: Final = ("volcano.sh/vgpu-", "volcano.sh/gpu-")
 NOWHERE: Final = -1
 NO_STRATEGY: Final = ("", "")
 _UNKNOWN: Final = b"?"  # what the key of a shape begins with if not all of its request is known
@@ -163,11 +161,7 @@ class Shape:
         # Pods with claims differ although they are of one shape: by the objects they name.
         self.has_claims = self.claims_volumes or self.claims_devices
         self.images = _images(spec)
-        self.shares_devices = any(
-            name.startswith(SHARED_DEVICES)
-            for container in (*spec.containers, *spec.init_containers)
-            for name in (*container.resources.limits, *container.resources.requests)
-        )
+        self.shares_devices = asks_for_parts_of_gpus(spec)
         self.set_request(request)
 
     def set_request(self, request: Vector) -> None:
