@@ -112,10 +112,13 @@ async def resize(world: SimulatedWorld) -> None:
 
 
 async def nodes(world: SimulatedWorld) -> None:
-    """Nodes fall silent and die under jobs that survive it, and under one that does not."""
+    """Nodes fall silent and die under jobs that survive it, and under one that does not.
+
+    The second is silent until its pods count as ended, and then comes back with one that runs on.
+    """
     user = await arrive(world)
     survives = {"restartPolicy": "OnNodeFailWithExitCode", "restartLimit": 6}
-    await user.submit("ant", {"trainer": a_role(Pods(runs_s=100), replicas=3, **survives)})
+    await user.submit("ant", {"trainer": a_role(Pods(runs_s=400), replicas=3, **survives)})
     await user.submit("bee", {"trainer": a_role(Pods(runs_s=100), replicas=2)})
     gpu = a_role(
         Pods(gpu=True, runs_s=100), replicas=2, restartScope="Pod", restartPolicy="OnNodeFail"
@@ -125,8 +128,9 @@ async def nodes(world: SimulatedWorld) -> None:
     fleet = fleet_of(world)
     fleet.lose("node-a", 45, dies=False)
     await user.wait("first", up_to_s=20)
-    fleet.lose("node-b", 130, dies=False)
-    await user.wait("second", up_to_s=20)
+    fleet.lose("node-b", 100, dies=False)
+    # Sooner the third makes it a mass failure, later nodes break one after the other.
+    await user.wait("second", up_to_s=70)
     fleet.lose("node-c", 30, dies=True)
 
 
