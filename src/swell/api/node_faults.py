@@ -59,7 +59,7 @@ class FaultRecord(ApiStruct, frozen=True):
 
     def ends(self) -> tuple[tuple[FaultMark, float], ...]:
         """The marks that no trust has wiped out, each with the time at which it is forgotten."""
-        kept_s = _HALF_LIVES_KEPT * max(self.half_life_seconds, 1)
+        kept_s = kept_for_s(max(self.half_life_seconds, 1))
         # At time 0 no mark is too old.
         return tuple((one, parse_time(one.time) + kept_s) for one in self.counted(0.0))
 
@@ -127,6 +127,11 @@ def fault_counts(
     return counts
 
 
+def kept_for_s(half_life_s: float) -> float:
+    """How long after its time a mark counts."""
+    return _HALF_LIVES_KEPT * half_life_s
+
+
 def is_forgotten(time: str, half_life_s: float, now: float) -> bool:
     """Whether a mark of this time weighs nothing any more; so does one of no time at all."""
     return not _counts(time, None, half_life_s, now)
@@ -136,7 +141,7 @@ def _counts(time: str, trusted: str | None, half_life_s: float, now: float) -> b
     at, trusted_at = _moment(time), _moment(trusted or "")
     if at is None or (trusted_at is not None and at <= trusted_at):
         return False
-    return now - at < _HALF_LIVES_KEPT * half_life_s
+    return now - at < kept_for_s(half_life_s)
 
 
 def _moment(text: str) -> float | None:

@@ -11,6 +11,7 @@ In reading order:
 - `holders`: whether a shrink waits for one who stays to hold the state.
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
+- `exclusions`: pods that wait for nodes which they need not exclude any more.
 - `node_faults`: failures that are blamed on a node, and nodes that new pods avoid for them.
 - `stragglers`: pods that are much slower than their peers.
 - `endings`: whether the job ends, how, and why.

@@ -46,6 +46,7 @@ from swell.operator.aitrainingjob.endings import (
     new_ending,
     time_limit_at,
 )
+from swell.operator.aitrainingjob.exclusions import avoidance_ends, exclusion_causes
 from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
 from swell.operator.aitrainingjob.losses import (
     lasting_loss,
@@ -112,7 +113,11 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     targets, shrink = status.target_replicas, waiting_shrink(snapshot, status, members, now)
     status = kept(status, shrink)
     status = with_straggler(snapshot, status, now)
-    found = (*find_causes(snapshot, status, now), *straggler_cause(snapshot, status, now))
+    found = (
+        *find_causes(snapshot, status, now),
+        *exclusion_causes(snapshot, status, now),
+        *straggler_cause(snapshot, status, now),
+    )
     causes = restarts.sort_causes(not_held(found, snapshot.mass_failure), snapshot, status)
     status = with_preemptions(snapshot, status)
     end = ending(snapshot, status, causes.final, now)
@@ -338,6 +343,7 @@ def _wake_at(
         next_deadline(snapshot, now),
         deadline_at(snapshot),
         settled_at(status),
+        *avoidance_ends(snapshot),
         snapshot.mass_failure.until if snapshot.mass_failure is not None else None,
     ]
     if status.restart is not None and status.restart.not_before:

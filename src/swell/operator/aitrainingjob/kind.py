@@ -42,6 +42,7 @@ from swell.history.places import ai_training_job_place
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed, plan_deletion
 from swell.operator.aitrainingjob.decide import decide
+from swell.operator.aitrainingjob.exclusions import held_off
 from swell.operator.aitrainingjob.metrics import JobMetrics
 from swell.operator.aitrainingjob.node_faults import blamed_nodes, roles_with_alternatives
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
@@ -211,6 +212,7 @@ def take_snapshot(
         has_alternative=roles_with_alternatives(
             job, informers.nodes.all, _to_move_from(job, pods, inputs)
         ),
+        held_off=held_off(job, pods, informers.nodes.all),
         mass_failure=inputs.mass_failure,
         problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,

@@ -8,7 +8,7 @@ those on other nodes run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -20,7 +20,7 @@ from swell.api.core import Node
 from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body
 from swell.api.node_faults import fault_counts, is_forgotten
-from swell.api.pod import PodPhase, PodSpec
+from swell.api.pod import NodeSelector, PodPhase, PodSpec
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob.causes import Cause, CauseKind, creation_failure
 from swell.operator.aitrainingjob.phases import JobReason
@@ -94,9 +94,9 @@ def roles_with_alternatives(
     bad = {*also, *(name for name, n in counts.items() if n >= HARD)}
     if not bad:
         return frozenset()
-    others = [one for one in nodes() if one.metadata.name not in bad and _is_open(one)]
+    others = [one for one in open_nodes(nodes()) if one.metadata.name not in bad]
     specs = job.spec.replica_specs.items()
-    return frozenset(r.lower() for r, spec in specs if _fits_any(spec.template, others))
+    return frozenset(r.lower() for r, spec in specs if any(usable_by(spec.template, others)))
 
 
 def blamed_nodes(job: AITrainingJob) -> tuple[str, ...]:
@@ -104,23 +104,31 @@ def blamed_nodes(job: AITrainingJob) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.node for one in job.status.node_faults if one.blamed))
 
 
-def _is_open(node: Node) -> bool:
-    return is_ready(node) and not node.spec.unschedulable
+def open_nodes(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that take new pods."""
+    return [one for one in nodes if is_ready(one) and not one.spec.unschedulable]
 
 
-def _fits_any(template: Body, nodes: Iterable[Node]) -> bool:
+def usable_by(template: Body, nodes: Iterable[Node]) -> Iterator[Node]:
+    """Those of the nodes that pods of a template tolerate and select."""
     try:
         spec = convert(template.get("spec") or {}, PodSpec)
     except msgspec.ValidationError:
-        return False  # no pod can be made from it, wherever
+        return  # no pod can be made from it, wherever
+    required = required_nodes(spec)
+    for node in nodes:
+        if (
+            tolerates_all(spec.tolerations, node.spec.taints)
+            and spec.node_selector.items() <= node.metadata.labels.items()
+            and (required is None or node_selector_matches(required, node))
+        ):
+            yield node
+
+
+def required_nodes(spec: PodSpec) -> NodeSelector | None:
+    """What a pod requires of the labels and the name of its node."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return any(
-        tolerates_all(spec.tolerations, node.spec.taints)
-        and spec.node_selector.items() <= node.metadata.labels.items()
-        and (required is None or node_selector_matches(required, node))
-        for node in nodes
-    )
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
 def _is_known(fault: NodeFault, held: Iterable[NodeFault]) -> bool:

@@ -99,6 +99,7 @@ class JobReason(Enum):
     HANG = "Hang"
     STRAGGLER = "Straggler"
     GANG_INCOMPLETE = "GangIncomplete"
+    NODES_EXCLUDED = "NodesExcluded"
     # Why a job waits.
     REFUSED = "ObjectRefused"
     WAITING_FOR_ROOM = "WaitingForRoom"
@@ -130,6 +131,7 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.POD_GONE: "the pod was deleted, evicted or preempted by somebody else",
     JobReason.HANG: "a program did no step for hangSeconds; its stacks are in its log",
     JobReason.GANG_INCOMPLETE: "the pod's group cannot have its minimum again; it gets another",
+    JobReason.NODES_EXCLUDED: "a pod waits and excludes all nodes that it could use; it comes anew",
     JobReason.STRAGGLER: "the steps of a pod take much longer than those of its peers",
     JobReason.REFUSED: "the API server does not accept a pod or another object of the job",
     JobReason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
@@ -158,6 +160,7 @@ RESTART_REASONS = frozenset(
         JobReason.POD_GONE,
         JobReason.HANG,
         JobReason.GANG_INCOMPLETE,
+        JobReason.NODES_EXCLUDED,
     }
 )
 

@@ -97,6 +97,8 @@ class AITrainingJobSnapshot:
     trusted: Mapping[str, str] = field(default_factory=dict)
     # The roles that could do without the nodes on which the job has failed often.
     has_alternative: frozenset[str] = frozenset()
+    # The pods that wait in vain for a node, each with those that it could use and excludes.
+    held_off: Mapping[str, frozenset[str]] = field(default_factory=dict)
     mass_failure: MassFailure | None = None  # of nodes; restarts are held back until it is over
     refused: str = ""  # the latest write the API server rejected, and why
     # The status as the API server has it, where `job` has a recovered one instead.

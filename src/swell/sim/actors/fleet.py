@@ -140,10 +140,9 @@ class Fleet:
         }
         await self._cloud.create(NODES, body)
         await self._patch_node(machine.name, body["status"])
-        if not self._binds:
-            # A node begins with a taint that the node controller takes off when it is ready.
-            untainted = merge_patch({"spec": {"taints": None}})
-            await self._cloud.patch(NODES, Key("", machine.name), untainted)
+        # A node begins with a taint that the node controller takes off when it is ready.
+        untainted = merge_patch({"spec": {"taints": None}})
+        await self._cloud.patch(NODES, Key("", machine.name), untainted)
 
     async def _write_conditions(self, machine: SimulatedMachine, conditions: list[Body]) -> None:
         await self._patch_node(machine.name, {"conditions": conditions})
