@@ -105,12 +105,12 @@ def blamed_nodes(job: AITrainingJob) -> tuple[str, ...]:
 
 
 def open_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that take new pods."""
+    """Returns the nodes that take new pods."""
     return [one for one in nodes if is_ready(one) and not one.spec.unschedulable]
 
 
 def usable_by(template: Body, nodes: Iterable[Node]) -> Iterator[Node]:
-    """Those of the nodes that pods of a template tolerate and select."""
+    """Returns the nodes that pods of a template tolerate and select."""
     try:
         spec = convert(template.get("spec") or {}, PodSpec)
     except msgspec.ValidationError:
@@ -126,7 +126,7 @@ def usable_by(template: Body, nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def required_nodes(spec: PodSpec) -> NodeSelector | None:
-    """What a pod requires of the labels and the name of its node."""
+    """Returns what a pod requires of the labels and the name of its node."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
