@@ -112,7 +112,7 @@ class Elastic:
         engine, ledger = self._engine, self._ledger
         ledger.follow(lambda progress: source.capture(progress.position), source.restore)
         self._say_totals(source, batch_size, epochs)
-        while not self._is_over(source, epochs):
+        while not (self._is_over(source, epochs) and (not final or self._is_finished())):
             formed = engine.ready()
             batch = self._next_batch(source, batch_size, formed)
             if batch is None or self._is_over(source, epochs):
@@ -121,8 +121,6 @@ class Elastic:
             self._framework.set_rate_factor(self._factor(formed.plan.size, batch_size))
             yield gather(batch.items)
         self._batch = None
-        if final:
-            self.finish()
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -144,10 +142,17 @@ class Elastic:
         return self._framework.average(values, weighted=weighted, size=self.size)
 
     def finish(self) -> None:
-        """Say that all is trained. `batches` does so after its last batch."""
-        if not self._finished:
-            self._finished = True
-            self._engine.finish()
+        """Wait for the other members, and say that all is trained.
+
+        `batches` does so after its last batch.
+        """
+        if not self._is_finished():
+            raise TrainError("the others went on from an older state: steps are to be done again")
+
+    def _is_finished(self) -> bool:
+        """Whether the end is agreed on; otherwise there are steps to be done again."""
+        self._finished = self._finished or self._engine.finish()
+        return self._finished
 
     # ---- the model
 

@@ -43,6 +43,10 @@ OnChange = Callable[[int, int], None]
 OnRelease = Callable[[str, str | None], None]
 
 
+class _AllTrainedError(Exception):
+    """All members have the last state."""
+
+
 @dataclass(slots=True)
 class TrainHooks:
     """The user's own functions at changes of the group."""
@@ -88,6 +92,7 @@ class Engine:
         self._old_size = 0
         self._last_step_end: float | None = None
         self._begun = False
+        self._final_step: int | None = None  # the number of steps, once all is trained
         self._release_said = False
         self._look_for_checkpoint()
 
@@ -129,15 +134,34 @@ class Engine:
             return
         self._commit(n_samples, formed, started)
 
-    def finish(self) -> None:
-        """All is trained: the last state is saved, and the others need not wait for this member."""
+    def finish(self) -> bool:
+        """End with all others: they have the last state, or get it from this member.
+
+        False when others have gone on from an older state, which this member has taken over.
+        """
         if self._saver and self._writes_checkpoints():
             self._save_now()
         self.reporter.pause()
         self.reporter.publish(self.ledger.progress)
+        if self.now is not None and not self._conclude(self.now):
+            return False
         self.group.finish()
         self.collectives.leave(broken=False)
         self.group.close()
+        return True
+
+    def _conclude(self, formed: Generation) -> bool:
+        """Wait until all have the last state; whether this member still has it then."""
+        self._final_step = self.ledger.progress.step
+        with contextlib.suppress(_AllTrainedError):
+            while not self.group.conclude(formed.plan.generation):
+                self._broken = True
+                # As those who lack the state do: nothing else keeps the collectives in step.
+                formed = self.ready()
+                if self.ledger.progress.step != self._final_step:
+                    self._final_step = None
+                    return False
+        return True
 
     def save(self) -> None:
         """Save now, and return when the checkpoint is complete."""
@@ -236,6 +260,8 @@ class Engine:
 
     def _depart(self, departure: Departure) -> NoReturn:
         self._say_release()
+        if departure is Departure.FINISHED and self.ledger.progress.step == self._final_step:
+            raise _AllTrainedError
         if departure is Departure.SAVE and self._saver and self._trained and self._stored is None:
             self._save_last()
         elif self._saver:

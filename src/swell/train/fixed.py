@@ -49,6 +49,9 @@ class FixedGroup:
     def is_aborted(self, generation: int) -> bool:  # noqa: ARG002
         return False
 
+    def conclude(self, generation: int) -> bool:  # noqa: ARG002
+        return True
+
     def finish(self) -> None:
         """Do nothing: the end of a process says all."""
 

@@ -36,6 +36,13 @@ class Group(Protocol):
         """Whether this generation has broken up, whatever its collectives pretend."""
         ...
 
+    def conclude(self, generation: int) -> bool:
+        """Say that all is trained in this generation, and wait until all its members say so.
+
+        False when it breaks up before: some may lack the last state, and get it in a next group.
+        """
+        ...
+
     def finish(self) -> None:
         """Say that all is trained: this member's end is no failure."""
         ...

@@ -14,6 +14,7 @@ from unittest import mock
 from swell.train.bus import choosing, leading
 from swell.train.bus.ballots import Acceptor, Candidacy, Quorum
 from swell.train.bus.choosing import Attendance
+from swell.train.bus.ending import Attendees
 from swell.train.bus.events import LineId, Received
 from swell.train.bus.following import Following
 from swell.train.bus.knowledge import Knowledge
@@ -144,6 +145,11 @@ def _obey_at_once(real: Callable[..., None]) -> Callable[..., None]:
     return obey
 
 
+def _trained_by_one(know: Knowledge, status_of: Attendees, *_: float) -> bool:
+    statuses = [status_of(m.incarnation) for m in (know.plan.members if know.plan else ())]
+    return any(status is not None and status.done for status in statuses)
+
+
 def _stays_though_leaving(attendance: Attendance, status: MemberStatus) -> bool:
     is_over = status.phase in (MemberPhase.DONE, MemberPhase.GONE)
     return attendance.roster.lists(status.index) and not is_over
@@ -247,6 +253,7 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
         ),
     ),
     "bus keeps a change from the next leader": ((Following, "_take_for_leader", _take_silently),),
+    "bus ends with the first who has finished": ((leading, "is_all_trained", _trained_by_one),),
     "bus forgets leavers": (
         (Attendance, "stays", _stays_though_leaving),
         (BusMember, "_check_departure", lambda *_: None),

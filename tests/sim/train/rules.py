@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Steps of a whole group after the faults, and members that leave, take less than this.
 LIVE_WITHIN_S = 150.0
 STEPS_AFTER = 3
+# The longest fault that keeps members from each other takes less than this, with its aftermath.
+PARTED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class BusRules:
     _plans: dict[int, GroupPlan] = field(default_factory=dict)
     _delivered: dict[int, int] = field(default_factory=dict)  # by incarnation, the generation
     _in_row: int = 0
+    _parted: float = float("-inf")  # when the last fault began that keeps members from each other
 
     def _check(self, rule: str, message: str, *, holds: bool) -> None:
         self.n_checks += 1
@@ -128,6 +131,24 @@ class BusRules:
         )
         message = f"{trainer.process.name} leaves with step {trainer.state.step}"
         self._check("no state is thrown away", message, holds=kept)
+
+    def part(self) -> None:
+        """Members are kept from each other for a while, by a fault."""
+        self._parted = self.world.clock.now
+
+    def ends(self, trainer: Trainer) -> None:
+        """A training thread ends with success: those of the last group do, with its last step."""
+        process, state = trainer.process, trainer.state
+        self.world.tell(f"{process.name} ends with {state}")
+        is_member = self.last is not None and any(
+            m.incarnation == process.incarnation for m in self.last.plan.members
+        )
+        was_parted = self.world.clock.now - self._parted < PARTED_S
+        lacks = steps_lost(self.tip, state)
+        message = f"{process.name} ends and lacks {lacks} steps"
+        self._check(
+            "members end together", message, holds=not is_member or was_parted or lacks == 0
+        )
 
     def overstayed(self, process: SimulatedProcess) -> None:
         """A process that was told to leave is still there at the end of its grace period."""

@@ -32,6 +32,15 @@ class ActionKind(StrEnum):
     LEAVE_ALL = "all told to leave"
 
 
+# Kinds that keep living members from each other for longer than the others wait for them.
+PARTING = (
+    ActionKind.PAUSE,
+    ActionKind.VANISH,
+    ActionKind.CUT_OUT,
+    ActionKind.CUT_IN,
+    ActionKind.CUT_BOTH,
+    ActionKind.SLOW,
+)
 # How often each kind occurs in a story that has it, beside the others.
 _WEIGHTS = {
     ActionKind.KILL: 6,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from swell.train.bus.events import (
     FirstStepBegun,
     JoinAsked,
+    LastStepDone,
     StepFailed,
     StepsHeld,
-    TrainingDone,
 )
 from swell.train.bus.plan import NOTHING, Departure, GroupPlan, Held
 
@@ -92,6 +92,12 @@ class Trainer:
             self.held = Held(saved.generation, saved.step)
         self._join()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all is trained in the state of this thread."""
+        n_steps = self.world.story.n_steps
+        return bool(n_steps and self.state is not None and self.state.step >= n_steps)
+
     def _join(self) -> None:
         self.process.handle(JoinAsked(self.held, self.trained))
 
@@ -103,6 +109,9 @@ class Trainer:
             self.world.rules.departs(self, answer)
             self.is_over = True
             self.process.has_succeeded = answer is Departure.FINISHED
+            if self.process.has_succeeded:
+                self.world.is_finished = True
+                self.world.rules.ends(self)
             if answer is Departure.SAVE and self.state is not None:
                 self.world.save(self.state)
             self.process.after(self.world.chance.uniform(0.01, 0.5), self._exit)
@@ -164,6 +173,9 @@ class Trainer:
         self.trained = True
         step = meeting.base.step if meeting.base is not None else 0
         self.held, self._begun = Held(meeting.plan.generation, step), step
+        if self.is_done:
+            self.process.handle(LastStepDone(meeting.plan.generation))
+            return
         self._begin(meeting, step + 1)
 
     def _begin(self, meeting: Meeting | None, step: int) -> None:
@@ -205,10 +217,8 @@ class Trainer:
         if self.meeting is not meeting or done.generation <= self._aborted:
             return
         self.state, self.held = done, Held(done.generation, done.step)
-        if self.world.story.n_steps and done.step >= self.world.story.n_steps:
-            self.is_over = self.process.has_succeeded = self.world.is_finished = True
-            self.process.handle(TrainingDone())
-            self.process.after(0.05, self._exit)
+        if self.is_done:
+            self.process.handle(LastStepDone(done.generation))
             return
         self.process.after(self.world.story.step_s, lambda: self._begin(meeting, done.step + 1))
 

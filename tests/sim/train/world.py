@@ -25,7 +25,7 @@ from tests.sim.train.network import Network
 from tests.sim.train.operator import SimulatedOperator
 from tests.sim.train.process import SimulatedProcess
 from tests.sim.train.rules import LIVE_WITHIN_S, BrokenRule, BusRules
-from tests.sim.train.story import FAULTY_S, Action, ActionKind, Story
+from tests.sim.train.story import FAULTY_S, PARTING, Action, ActionKind, Story
 from tests.sim.train.training import Meeting, TrainedState
 
 MakeMember = Callable[..., BusMember]
@@ -144,6 +144,7 @@ class BusWorld:
                 if action.kind is ActionKind.KILL_ON_SEND:
                     self.operator.kill(process)
                 else:
+                    self.rules.part()
                     process.pauses_s += action.scaled(0.5, 20.0)
                     process.pause(action.scaled(0.5, 20.0))
                 return
@@ -151,6 +152,8 @@ class BusWorld:
     def _disturb(self, action: Action) -> None:
         self.tell(f"** {action.kind.value} {action.index} {action.amount} {action.other}")
         kind = action.kind
+        if kind in PARTING:
+            self.rules.part()
         if action.word:
             self._armed.append(action)
             return

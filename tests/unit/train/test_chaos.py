@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.train.array_program import N_BATCH, N_SAMPLES
 from tests.unit.train.chaos import PROGRAM, Chaos, check_ending, undisturbed_weights
 from tests.unit.train.cluster import TrainingCluster
 
@@ -49,6 +50,21 @@ def test_a_kill_a_leaders_kill_a_shrink_and_growth(
 
     assert ended[:2] == [0, 0]
     check_ending(cluster, undisturbed, EPOCHS)
+
+
+def test_who_missed_the_last_step_ends_with_the_others(tmp_path: Path) -> None:
+    """The others hand it the last state, and all run what follows the loop, with equal weights."""
+    cluster = TrainingCluster(
+        tmp_path / "job", PROGRAM, EPOCHS="1", STEP_S="0.02", BREAKS_AT=f"1 {N_SAMPLES // N_BATCH}"
+    )
+    try:
+        cluster.begin(3)
+
+        assert cluster.wait_for_end() == [0, 0, 0]
+        assert sum("final" in fact for fact in cluster.facts()) == 3
+        check_ending(cluster, undisturbed_weights(1), 1)
+    finally:
+        cluster.close()
 
 
 def test_random_changes(tmp_path: Path, undisturbed: np.ndarray) -> None:

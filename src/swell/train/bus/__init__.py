@@ -13,6 +13,7 @@
 - `probing`: how a leader asks at the places of those who are missing.
 - `leading`: the leader's part.
 - `following`: the leader that a member follows, or that it is.
+- `ending`: when all is trained, and by whom.
 - `departing`: whether and when a member leaves.
 - `member`: the state machine of a member.
 - `shell`: sockets, files, signals and threads around it.

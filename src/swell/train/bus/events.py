@@ -97,8 +97,15 @@ class FirstStepBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class LastStepDone:
+    """All is trained in this generation: the training thread waits until the others say so, too."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingDone:
-    """All is trained."""
+    """All is trained, and nobody is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,7 @@ Event = (
     | StepFailed
     | StepsHeld
     | FirstStepBegun
+    | LastStepDone
     | TrainingDone
     | Closing
     | Tick

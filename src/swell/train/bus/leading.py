@@ -16,6 +16,7 @@ from swell.train.bus.choosing import (
     make_plan,
     next_generation,
 )
+from swell.train.bus.ending import is_all_trained
 from swell.train.bus.events import SELF, LineId
 from swell.train.bus.knowledge import Knowledge
 from swell.train.bus.lines import Lines
@@ -72,6 +73,7 @@ class Leadership:
         self._lost = False  # a member of the proposed plan
         self._has_broken_up = False
         self._dismissed: set[LineId] = set()  # followers that were told to leave
+        self._ended: set[LineId] = set()  # followers that were told that all is trained
         self._prober = MemberProber(know, lines)
         promised = know.acceptor.promised
         self._candidacy = self._candidacy_above(promised.number if promised else 0)
@@ -177,12 +179,22 @@ class Leadership:
         if self._know.is_broken:
             # Also when the leader itself was the first to leave.
             self.break_up(now)
+        waited = now - self._since
         if self._candidacy.proposed is not None:
             self._count(self._candidacy.proposed, now)
+        elif is_all_trained(self._know, self._status_of, waited, now):
+            self._end()
         elif self._know.plan is None or self._know.is_broken:
             self._form(now)
         else:
             self._keep(self._know.plan, now)
+
+    def _end(self) -> None:
+        """All is trained: let everybody end. The leader comes last: by then the word is out."""
+        for line in sorted(self._statuses, reverse=True):
+            if line not in self._ended:
+                self._ended.add(line)
+                self._send(line, Depart(Departure.FINISHED))
 
     def _keep(self, plan: GroupPlan, now: float) -> None:
         """The group trains: see that it is whole, and whether somebody comes or goes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.train.bus.departing import Departing
+from swell.train.bus.ending import LastWait
 from swell.train.bus.events import (
     SELF,
     AbortGeneration,
@@ -23,6 +24,7 @@ from swell.train.bus.events import (
     HoldSteps,
     Instruction,
     JoinAsked,
+    LastStepDone,
     LeaveAsked,
     LineClosed,
     LineId,
@@ -75,6 +77,7 @@ class BusMember:
         self.lines = Lines()
         self.following = Following(self.know, self.lines, now)
         self._departing = Departing()
+        self._ending = LastWait()
 
     # ---- for the shell
 
@@ -159,15 +162,23 @@ class BusMember:
             case FirstStepBegun(begun):
                 if begun == generation:
                     self._change(formed=begun)
+            case LastStepDone(done):
+                self._wait_for_others(done)
             case StepsHeld(switch, step):
                 self.following.say(BegunAnswer(switch, step))
-            case TrainingDone():
-                self.know.finished = True
-                self._change(phase=MemberPhase.DONE)
-                self._say_goodbye(done=True)
-            case Closing():
-                self._change(phase=MemberPhase.GONE)
-                self._say_goodbye(done=False)
+            case TrainingDone() | Closing():
+                self._end(is_done=isinstance(event, TrainingDone))
+
+    def _wait_for_others(self, generation: int) -> None:
+        """All is trained here. In a group that has broken up, others may lack the last state."""
+        status = self.know.status
+        if status.generation == generation and status.phase is MemberPhase.TRAINING:
+            self._change(done=True)
+
+    def _end(self, *, is_done: bool) -> None:
+        self.know.finished = self.know.finished or is_done
+        self._change(phase=MemberPhase.DONE if is_done else MemberPhase.GONE)
+        self._say_goodbye(done=is_done)
 
     # ---- after every event
 
@@ -185,8 +196,11 @@ class BusMember:
     def _go_on(self, now: float) -> bool:
         """Do what is due by now; whether there are messages to itself after that."""
         self._check_departure(now)
-        if self.know.finished and self.know.status.phase is MemberPhase.READY:
-            # Somebody has trained to the end, with all the steps that this member lacks.
+        know = self.know
+        if self._ending.is_due(know, now, is_alone=self.following.is_alone(now)):
+            know.finished = True
+        if know.finished and (know.status.done or know.status.phase is MemberPhase.READY):
+            # This member has the last state, or cannot get it: those who had it are gone.
             self._depart(Departure.FINISHED)
         if not self.is_over:
             self.following.seek(now)
@@ -330,6 +344,7 @@ class BusMember:
                 if is_training and generation == status.generation:
                     self.lines.instructions.append(AllowSteps(step))
             case Depart(departure):
+                self.know.finished = self.know.finished or departure is Departure.FINISHED
                 if self._departing.is_sure(message, self.know, now):
                     self._depart(departure)
                 else:
@@ -362,7 +377,7 @@ class BusMember:
             know.broken = max(know.broken, plan.generation)
         self.following.follow_plan(plan, now)
         if is_member and is_ready and forms:
-            self._change(phase=MemberPhase.TRAINING, generation=plan.generation)
+            self._change(phase=MemberPhase.TRAINING, generation=plan.generation, done=False)
             self.lines.instructions.append(Deliver(plan))
         elif is_member and forms:
             self.following.say(FailedGeneration(plan.generation))
@@ -396,7 +411,12 @@ class BusMember:
             self._depart(departure)
 
     def _depart(self, departure: Departure) -> None:
-        if self.know.status.phase is not MemberPhase.READY:
+        status = self.know.status
+        if status.done:
+            # Whoever lacks its state, it has trained to the end.
+            departure = Departure.FINISHED
+        is_waiting = status.done and status.phase is MemberPhase.TRAINING
+        if status.phase is not MemberPhase.READY and not is_waiting:
             # The training thread is in a group, or not here yet.
             self._departing.deferred = departure
             return

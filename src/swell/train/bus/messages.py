@@ -110,6 +110,8 @@ class MemberStatus(msgspec.Struct, frozen=True):
     # begun a step: from then on it holds the state of the group.
     generation: int = 0
     formed: int = 0
+    # It has trained all there was, and waits for the others with the last state.
+    done: bool = False
 
     def as_member(self) -> Member:
         held = self.held if self.trained else NOTHING

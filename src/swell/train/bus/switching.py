@@ -84,7 +84,7 @@ def may_change(
     training = [s for s in here if s.phase is MemberPhase.TRAINING]
     return WantedChange(
         is_possible=all(s.formed == generation for s in training)
-        and not any(s.phase is MemberPhase.DONE for s in here),
+        and not any(s.done or s.phase is MemberPhase.DONE for s in here),
         newcomers=bool(newcomers),
         are_more_due=any(i not in present for i in range(n_hosts)),
         is_leaving=bool(going),

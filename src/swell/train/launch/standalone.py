@@ -40,6 +40,9 @@ class SingleNode:
     def is_aborted(self, generation: int) -> bool:
         return generation < self._generation
 
+    def conclude(self, generation: int) -> bool:  # noqa: ARG002
+        return True
+
     def finish(self) -> None:
         """Do nothing: there is no other member to tell."""
 

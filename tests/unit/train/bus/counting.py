@@ -49,6 +49,7 @@ def count(place: Place, meeting: Meeting, settings: dict[str, object]) -> int:
         on_abort=meeting.abort,
     )
     held, trained = NOTHING, False
+    breaks_at = settings.get("breaks_at")  # here alone: the others have done this step
     while True:
         answer = group.join(held, trained=trained)
         if isinstance(answer, Departure):
@@ -65,6 +66,9 @@ def count(place: Place, meeting: Meeting, settings: dict[str, object]) -> int:
                 meeting.wait_for_all(plan, rank, held.step + 1)
                 if group.is_aborted(plan.generation):
                     raise MeetingBrokenError
+                if held.step + 1 == breaks_at:
+                    breaks_at = None
+                    raise MeetingBrokenError
                 held = Held(plan.generation, held.step + 1)
                 tell(step=held.step, generation=plan.generation, size=plan.size)
                 group.publish(TrainingReport(plan.generation, plan.epoch, plan.size, held.step))
@@ -75,7 +79,7 @@ def count(place: Place, meeting: Meeting, settings: dict[str, object]) -> int:
             continue
         finally:
             meeting.leave()
-        if held.step >= n_steps:
+        if held.step >= n_steps and group.conclude(plan.generation):
             tell(done=held.step)
             group.finish()
             return 0

@@ -118,6 +118,17 @@ def test_members_finish_together(cluster: CountingCluster) -> None:
     assert [f["done"] for f in cluster.facts() if "done" in f] == [50, 50, 50]
 
 
+def test_who_missed_the_last_step_gets_its_state(cluster: CountingCluster) -> None:
+    """The others wait for it, and give it the last state, before they end."""
+    cluster.resize(3)
+    cluster.start(1, steps=50, breaks_at=50)
+    cluster.start(0, 2, steps=50)
+
+    assert [cluster.wait_for_exit(index) for index in range(3)] == [0, 0, 0]
+    assert [f["done"] for f in cluster.facts() if "done" in f] == [50, 50, 50]
+    assert not [f for f in cluster.facts() if "departs" in f]
+
+
 def test_report_is_given_by_the_leader(cluster: CountingCluster) -> None:
     """The leader answers those who have the token; the others say who leads."""
     cluster.resize(2)

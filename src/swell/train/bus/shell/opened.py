@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from swell.api.report import REPORT_BYTES_MAX, TrainingReport
-from swell.train.bus.events import JoinAsked, StepFailed, TrainingDone
+from swell.train.bus.events import JoinAsked, LastStepDone, StepFailed, TrainingDone
 from swell.train.bus.member import BusMember
 from swell.train.bus.messages import MemberStatus, Roster
 from swell.train.bus.plan import Departure, GroupPlan, Held
@@ -30,6 +30,8 @@ _FOLDER_S = 15.0
 _NAMED_S = 180.0
 _INCARNATION_BITS = 53
 _CLOSE_S = 2.0
+# How often one that has trained all looks whether its group has broken up.
+_LOOK_S = 0.02
 
 
 class BusStoppedError(RuntimeError):
@@ -96,6 +98,17 @@ class BusGroup:
 
     def is_aborted(self, generation: int) -> bool:
         return self._thread.gate.is_aborted(generation)
+
+    def conclude(self, generation: int) -> bool:
+        with self._condition:
+            self._answers.clear()
+        self._thread.post(LastStepDone(generation))
+        with self._condition:
+            while not self._answers and not self._has_ended:
+                if self._thread.gate.is_aborted(generation):
+                    return False
+                self._condition.wait(_LOOK_S)
+        return True
 
     def finish(self) -> None:
         self._thread.post(TrainingDone())
