@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "docs/reference/node.md",
         "docs/reference/data.md",
         "docs/commands.md",
+        "docs/configuration.md",
         "docs/metrics.md",
     ),
     "On your machine": (

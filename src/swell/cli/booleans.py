@@ -18,6 +18,11 @@ _VALUES = {
 }
 
 
+def parsed_boolean(text: str) -> bool | None:
+    """The value that Go reads from a text; None if it reads none."""
+    return _VALUES.get(text)
+
+
 def with_plain_flags(command: Any, arguments: Sequence[str]) -> list[str]:
     """Return the command line with `--flag` or its negation for every boolean flag with a value.
 

@@ -24,6 +24,7 @@ is decided on from a snapshot, and becomes a plan that the executor writes. In t
 - `reviews`: asks the API server who the client of an endpoint is, and what that user may do.
 - `health`: the /livez, /readyz and /metrics endpoints.
 - `metrics`: the metrics that the runtime exports.
+- `traces`: spans of passes, sent to a collector of OpenTelemetry.
 - `watchdog`: notices an event loop that stands still.
 - `logs`: structured logging.
 - `logfile`: a log file of bounded size.

@@ -6,7 +6,8 @@ prometheus-client is imported only when metrics are made, so that other programs
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from swell import __version__
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class PassTracer(Protocol):
+    """Is told of every pass and cycle that has ended, as the counters are."""
+
+    def reconciled(self, controller: str, result: str, seconds: float) -> None: ...
+
+    def worked(self, name: str, seconds: float, about: tuple[tuple[str, str], ...]) -> None: ...
 
 
 class Metrics:
@@ -81,6 +90,13 @@ class Metrics:
             registry=self.registry,
         )
         self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
+        self._features = Gauge(
+            "swell_feature_enabled",
+            "1 for features that are on, by their stage.",
+            ("name", "stage"),
+            registry=self.registry,
+        )
+        self.tracer: PassTracer | None = None
         build = Gauge(
             "swell_build_info",
             "1, with the version of Swell and of Python that this process runs.",
@@ -92,6 +108,8 @@ class Metrics:
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
         self._passes.labels(controller, result).inc()
         self._pass_seconds.labels(controller).observe(seconds)
+        if self.tracer is not None:
+            self.tracer.reconciled(controller, result, seconds)
 
     def queued(self, controller: str, n_keys: int) -> None:
         self._queued.labels(controller).set(n_keys)
@@ -114,6 +132,11 @@ class Metrics:
 
     def set_leading(self, is_leader: bool) -> None:
         self._leading.set(is_leader)
+
+    def set_features(self, states: Iterable[tuple[str, str, bool]]) -> None:
+        """Show features by name and stage, and whether they are on."""
+        for name, stage, is_on in states:
+            self._features.labels(name, stage).set(is_on)
 
     def exposition(self) -> bytes:
         """Returns all metrics in Prometheus' text format."""

@@ -11,6 +11,8 @@ import typer
 
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.controllers.autoscaler_options import AutoscalerOptions
+from swell.cli.controllers.component_config import read_config
+from swell.cli.controllers.feature_gates import FLAG, gated, gates, states
 from swell.cli.controllers.gpu_options import fault_conditions, fault_taints, share_in
 from swell.cli.controllers.options import (
     ApiServerOptions,
@@ -38,43 +40,19 @@ _HISTORY = HistorySettings()
 _LEASE = LeaseOptions(lease_name="swell-operator")
 
 
-def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Take values from a file for flags that neither command line nor environment gives.
-
-    Eager: it runs before the other flags are read, whose defaults it sets.
-    """
-    if path is None:
-        return None
-    from swell.api.manifest.composer import ManifestSyntaxError
-    from swell.api.manifest.yamldata import read_document
-
-    try:
-        found = read_document(path.read_bytes()) or {}
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error}", exit_code=USAGE) from error
-    except ManifestSyntaxError as error:
-        problem = f"line {error.line}: {error.message}"
-        raise CommandError(f"cannot read {path}: {problem}", exit_code=USAGE) from error
-    if not isinstance(found, dict):
-        raise CommandError(f"{path} is not a map of flags to values", exit_code=USAGE)
-    known = {parameter.name for parameter in context.command.params}
-    values = {str(name).lstrip("-").replace("-", "_"): value for name, value in found.items()}
-    unknown = sorted(name for name in values if name not in known)
-    if unknown:
-        raise CommandError(f"{path}: no such flags: {', '.join(unknown)}", exit_code=USAGE)
-    context.default_map = {**(context.default_map or {}), **values}
-    return path
-
-
 Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="YAML file of flags and values.",
+        help="YAML file: an OperatorConfiguration, or a plain map of flags and values.",
         envvar="SWELL_CONFIG",
-        callback=_read_config,
+        callback=read_config,
         is_eager=True,
     ),
+]
+FeatureGates = Annotated[
+    str,
+    option(FLAG, "Features to switch on or off, by commas: Name=true,Other=false."),
 ]
 InstallCrds = Annotated[
     bool | None,
@@ -361,6 +339,7 @@ class OperatorServices:
 def operator(
     *,
     config: Config = None,
+    feature_gates: FeatureGates = "",
     server: ApiServerOptions,
     jobs: JobOptions,
     reports: ReportOptions,
@@ -374,10 +353,12 @@ def operator(
     del config, logtostderr  # the first was read already; logs go to stderr anyway
     sizes = autoscaler.settings()
     reports.check()
-    url = reports.reports_url
+    url, given = reports.reports_url, gates(feature_gates)
+    ai_training_jobs = gated(jobs.ai_training_job_settings(sizes.gpu_resources), given)
+    training_jobs = gated(jobs.training_job_settings(sizes.gpu_resources), given)
     services = OperatorServices(
-        replace(jobs.ai_training_job_settings(sizes.gpu_resources), report_url=url),
-        replace(jobs.training_job_settings(sizes.gpu_resources), report_url=url),
+        replace(ai_training_jobs, report_url=url),
+        replace(training_jobs, report_url=url),
         sizes if autoscaler.autoscale else None,
         # An operator that is pointed at a server by hand has nobody to install them before it.
         bool(server.master) if install_crds is None else install_crds,
@@ -415,6 +396,7 @@ def _add_services(
 
     cluster, clock, rng = dependencies.cluster, dependencies.clock, dependencies.random
     access, metrics, health = dependencies.access, dependencies.metrics, dependencies.health
+    metrics.set_features(states(services.jobs))
     if services.sizes is not None:
         choose_sizes = partial(
             autoscale,

@@ -83,6 +83,10 @@ class EndpointOptions:
         ),
     ] = ""
     health_addr: Annotated[str, option("--health-addr", "host:port for health alone.")] = ""
+    traces_endpoint: Annotated[
+        str,
+        option("--traces-endpoint", "http(s):// address of a collector of OpenTelemetry (OTLP)."),
+    ] = ""
     log_level: Annotated[
         str, option("--log-level,--v", "debug, info, warning, error; or a number.")
     ] = "info"

@@ -144,6 +144,7 @@ async def _serve(
     async with connect(access, clock, rng, limits) as cluster:
         parts = ProgramDependencies(access, cluster, clock, rng, metrics, health)
         _add_endpoints(manager, process.endpoints, parts)
+        _add_traces(manager, process, parts)
         await add_services(manager, parts)
         with watch_loop(metrics):
             await manager.run(handle_signals=True)
@@ -164,6 +165,22 @@ def _add_endpoints(manager: Manager, shown: EndpointOptions, parts: ProgramDepen
     if shown.health_addr:
         host, port = host_port(shown.health_addr)
         manager.add(f"http {shown.health_addr}", Endpoints(parts.health, host=host, port=port).run)
+
+
+def _add_traces(manager: Manager, process: ControllerProcess, parts: ProgramDependencies) -> None:
+    """Send spans to a collector where one is named."""
+    endpoint = process.endpoints.traces_endpoint
+    if not endpoint:
+        return
+    if not endpoint.startswith(("http://", "https://")):
+        problem = f"--traces-endpoint: not an address: {endpoint!r}"
+        raise CommandError(problem, "write it like http://collector:4318", USAGE)
+    from swell.runtime.traces import HttpSpanSender, Tracer
+
+    sender = HttpSpanSender(endpoint)
+    tracer = Tracer(f"swell-{process.name}", sender, parts.clock, parts.random)
+    parts.metrics.tracer = tracer
+    manager.add("traces", tracer.run)
 
 
 def asks_for_token(auth: MetricsAuth, host: str) -> bool:

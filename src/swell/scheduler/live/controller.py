@@ -72,7 +72,11 @@ class Scheduler:
     ) -> None:
         self.settings = settings
         self._clock = clock
-        meter = SchedulerMetrics(metrics.registry, clock) if metrics is not None else None
+        meter = (
+            SchedulerMetrics(metrics.registry, clock, metrics.tracer)
+            if metrics is not None
+            else None
+        )
         self.configuration = ConfigurationFile(settings.config_path, settings.config, clock, meter)
         dirty = DirtyMarks()
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from swell.api.meta import Uid
 from swell.api.times import parse_time
 from swell.runtime.clock import Clock
+from swell.runtime.metrics import PassTracer
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.live.snapshot_metrics import JobLatencies, SnapshotCollector
@@ -35,7 +36,9 @@ _UNBOUND: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATE
 class SchedulerMetrics:
     """Implements the meters of the loop, the binder and the configuration file."""
 
-    def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, clock: Clock, tracer: PassTracer | None = None
+    ) -> None:
         from prometheus_client import Counter, Gauge, Histogram
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -53,6 +56,7 @@ class SchedulerMetrics:
 
         self._registry = registry
         self._clock = clock
+        self._tracer = tracer
         self._latencies: JobLatencies = {}
         self._collector: SnapshotCollector | None = None
         self._cycle_ms = histogram("volcano_e2e_scheduling_latency", "Duration of a cycle.")
@@ -113,6 +117,9 @@ class SchedulerMetrics:
 
     def cycled(self, plan: SchedulingPlan, seconds: float) -> None:
         self._cycle_ms.observe(seconds * _MS)
+        if self._tracer is not None:
+            sizes = ("evictions", str(len(plan.evictions))), ("groups", str(len(plan.groups)))
+            self._tracer.worked("cycle", seconds, sizes)
         if self._collector is not None:
             self._collector.describe_queues_by(plan.queue_share)
         preemptors = {eviction.preemptor for eviction in plan.evictions}
