@@ -125,9 +125,7 @@ BOARDS: dict[str, tuple[Panel, ...]] = {
             "Pods, by what a cycle did", "ops", _rate("volcano_schedule_attempts_total", "result")
         ),
         Panel("Evictions", "ops", _rate("volcano_eviction_transactions_total", "action")),
-        Panel(
-            "Duration of a binding", "ms", _quantiles("swell_scheduler_bind_duration_milliseconds")
-        ),
+        Panel("Duration of a binding", "s", _quantiles("swell_scheduler_bind_duration_seconds")),
         Panel(
             "Gangs given up, roles shrunk",
             "ops",

@@ -5,14 +5,14 @@ A process runs one `operate` for each job kind, each with a lease of its own.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from random import Random
 
 from swell.api.crds import crd
 from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, SHARED_GROUPS
 from swell.api.meta import Body, Key
 from swell.api.schemas.definitions import DEFINITIONS
-from swell.operator.framework.controller import JobOperator
+from swell.operator.framework.controller import ACTOR, JobOperator
 from swell.operator.framework.kind import (
     ControllerDependencies,
     InformersT,
@@ -24,7 +24,7 @@ from swell.operator.framework.report_client import ask_directly
 from swell.operator.framework.report_inbox import ReportInbox
 from swell.operator.framework.reports import FetchReport
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, merge_patch
+from swell.runtime.cluster import Cluster, Patch, PatchKind, WriteOptions
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.health import HealthChecks
 from swell.runtime.leader import Election, run_if_elected
@@ -79,16 +79,24 @@ async def install_crds(cluster: Cluster, clock: Clock) -> None:
     """
     for definition in DEFINITIONS:
         body = crd(definition)
-        key = Key("", body["metadata"]["name"])
-        try:
-            await cluster.create(CUSTOM_RESOURCE_DEFINITIONS, body)
-        except AlreadyExistsError:
-            if definition.group in SHARED_GROUPS:
-                continue
-            change = merge_patch({"spec": body["spec"]})
-            await cluster.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)
+        if definition.group in SHARED_GROUPS:
+            with suppress(AlreadyExistsError):
+                await cluster.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        else:
+            await _apply(cluster, body)
     for definition in DEFINITIONS:
         await _wait_established(cluster, clock, Key("", crd(definition)["metadata"]["name"]))
+
+
+async def _apply(cluster: Cluster, body: Body) -> None:
+    """Create or update by server-side apply: annotations and fields of others stay theirs.
+
+    Of fields that another manager has set, such as kubectl at an installation, it takes over those
+    that are in the body: the program that runs needs the kinds of its own version.
+    """
+    key = Key("", body["metadata"]["name"])
+    options = WriteOptions(field_manager=ACTOR, force=True)
+    await cluster.patch(CUSTOM_RESOURCE_DEFINITIONS, key, Patch(PatchKind.APPLY, body), options)
 
 
 async def _wait_established(cluster: Cluster, clock: Clock, key: Key) -> None:

@@ -80,7 +80,12 @@ class SchedulerMetrics:
             "From the creation of a group until all its pods are bound, the first time.",
             buckets=_WAITING_MS,
         )
-        self._bind_ms = histogram("swell_scheduler_bind_duration", "Duration of a binding.")
+        self._bind_s = Histogram(
+            "swell_scheduler_bind_duration_seconds",
+            "Duration of a binding.",
+            buckets=[ms / _MS for ms in _MILLISECONDS],
+            registry=registry,
+        )
         attempts = counter(
             "volcano_schedule_attempts", "Pods a session placed or did not, and errors.", "result"
         )
@@ -145,7 +150,7 @@ class SchedulerMetrics:
 
     def bound(self, result: str, seconds: float) -> None:
         self._attempts[result].inc()
-        self._bind_ms.observe(seconds * _MS)
+        self._bind_s.observe(seconds)
 
     def task_scheduled(self, task: Task) -> None:
         """Measure how long a pod that has just been bound waited, and its job if it was the last.
