@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from swell import __version__
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Gauge
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -90,20 +90,8 @@ class Metrics:
             registry=self.registry,
         )
         self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
-        self._features = Gauge(
-            "swell_feature_enabled",
-            "1 for features that are on, by their stage.",
-            ("name", "stage"),
-            registry=self.registry,
-        )
+        self._features = _described(self.registry)
         self.tracer: PassTracer | None = None
-        build = Gauge(
-            "swell_build_info",
-            "1, with the version of Swell and of Python that this process runs.",
-            ("version", "python_version"),
-            registry=self.registry,
-        )
-        build.labels(__version__, platform.python_version()).set(1)
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
         self._passes.labels(controller, result).inc()
@@ -143,3 +131,22 @@ class Metrics:
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry)
+
+
+def _described(registry: CollectorRegistry) -> Gauge:
+    """Register what describes the process itself; returns the gauge of features."""
+    from prometheus_client import Gauge
+
+    build = Gauge(
+        "swell_build_info",
+        "1, with the version of Swell and of Python that this process runs.",
+        ("version", "python_version"),
+        registry=registry,
+    )
+    build.labels(__version__, platform.python_version()).set(1)
+    return Gauge(
+        "swell_feature_enabled",
+        "1 for features that are on, by their stage.",
+        ("name", "stage"),
+        registry=registry,
+    )

@@ -34,7 +34,7 @@ from swell.scheduler.live.evictor import Evictor
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.loop import Actuators, SchedulerLoop
-from swell.scheduler.live.metrics import SchedulerMetrics
+from swell.scheduler.live.metrics import scheduler_metrics
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.preparation_writes import PreparationWriter
 from swell.scheduler.live.preparer import Preparer
@@ -72,11 +72,7 @@ class Scheduler:
     ) -> None:
         self.settings = settings
         self._clock = clock
-        meter = (
-            SchedulerMetrics(metrics.registry, clock, metrics.tracer)
-            if metrics is not None
-            else None
-        )
+        meter = scheduler_metrics(metrics, clock)
         self.configuration = ConfigurationFile(settings.config_path, settings.config, clock, meter)
         dirty = DirtyMarks()
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)

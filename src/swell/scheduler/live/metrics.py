@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from swell.api.meta import Uid
 from swell.api.times import parse_time
 from swell.runtime.clock import Clock
-from swell.runtime.metrics import PassTracer
+from swell.runtime.metrics import Metrics, PassTracer
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.live.snapshot_metrics import JobLatencies, SnapshotCollector
@@ -20,7 +20,7 @@ from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Histogram
 
 _MILLISECONDS: Final = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000)
 # From the creation of a job or pod on: up to hours.
@@ -36,9 +36,9 @@ _UNBOUND: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATE
 class SchedulerMetrics:
     """Implements the meters of the loop, the binder and the configuration file."""
 
-    def __init__(
-        self, registry: CollectorRegistry, clock: Clock, tracer: PassTracer | None = None
-    ) -> None:
+    tracer: PassTracer | None = None  # where spans of cycles go
+
+    def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
         from prometheus_client import Counter, Gauge, Histogram
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -56,7 +56,6 @@ class SchedulerMetrics:
 
         self._registry = registry
         self._clock = clock
-        self._tracer = tracer
         self._latencies: JobLatencies = {}
         self._collector: SnapshotCollector | None = None
         self._cycle_ms = histogram("volcano_e2e_scheduling_latency", "Duration of a cycle.")
@@ -80,12 +79,7 @@ class SchedulerMetrics:
             "From the creation of a group until all its pods are bound, the first time.",
             buckets=_WAITING_MS,
         )
-        self._bind_s = Histogram(
-            "swell_scheduler_bind_duration_seconds",
-            "Duration of a binding.",
-            buckets=[ms / _MS for ms in _MILLISECONDS],
-            registry=registry,
-        )
+        self._bind_s = _bind_seconds(registry)
         attempts = counter(
             "volcano_schedule_attempts", "Pods a session placed or did not, and errors.", "result"
         )
@@ -122,9 +116,9 @@ class SchedulerMetrics:
 
     def cycled(self, plan: SchedulingPlan, seconds: float) -> None:
         self._cycle_ms.observe(seconds * _MS)
-        if self._tracer is not None:
+        if self.tracer is not None:
             sizes = ("evictions", str(len(plan.evictions))), ("groups", str(len(plan.groups)))
-            self._tracer.worked("cycle", seconds, sizes)
+            self.tracer.worked("cycle", seconds, sizes)
         if self._collector is not None:
             self._collector.describe_queues_by(plan.queue_share)
         preemptors = {eviction.preemptor for eviction in plan.evictions}
@@ -184,3 +178,23 @@ class SchedulerMetrics:
 
 def _since(created: str | None, now: float) -> float:
     return max(now - parse_time(created), 0.0) if created else 0.0
+
+
+def scheduler_metrics(metrics: Metrics | None, clock: Clock) -> SchedulerMetrics | None:
+    """The scheduler's metrics beside those of its process; None where there are none."""
+    if metrics is None:
+        return None
+    made = SchedulerMetrics(metrics.registry, clock)
+    made.tracer = metrics.tracer
+    return made
+
+
+def _bind_seconds(registry: CollectorRegistry) -> Histogram:
+    from prometheus_client import Histogram
+
+    return Histogram(
+        "swell_scheduler_bind_duration_seconds",
+        "Duration of a binding.",
+        buckets=[ms / _MS for ms in _MILLISECONDS],
+        registry=registry,
+    )
