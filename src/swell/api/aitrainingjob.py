@@ -267,6 +267,13 @@ class ReplicaStatus(ApiStruct, frozen=True, omit_defaults=False):
     failed: int = 0
 
 
+class ReclaimablePods(ApiStruct, frozen=True, omit_defaults=False):
+    """How many pods of a role need their quota no more, as Kueue's own kinds of job say it."""
+
+    name: str = ""
+    count: int = 0
+
+
 # As many resizes, phases, avoided nodes and faults as a status keeps; the schema says the same.
 RECORDS_MAX = 20
 
@@ -368,6 +375,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     phase_history: tuple[PhaseRecord, ...] = ()
     replica_statuses: dict[str, ReplicaStatus] = {}
+    reclaimable_pods: tuple[ReclaimablePods, ...] = ()  # of jobs with Kueue's label alone
     target_replicas: dict[str, int] = {}
     scale_records: tuple[ScaleRecord, ...] = ()
     restart_counts: dict[str, int] = {}

@@ -90,6 +90,10 @@ _ENDING = table(
     },
     description="How the job will end, once that is decided.",
 )
+_RECLAIMABLE = table(
+    {"name": text("The role."), "count": _count("Pods that have succeeded.")},
+    required=("name", "count"),
+)
 _AVOIDED_NODE = table(
     {
         "name": text("The node."),
@@ -132,6 +136,12 @@ def job_status() -> Schema:
             ),
             "replicaStatuses": mapping(
                 _REPLICA_STATUS, size_max=ROLES_MAX, description="Counts of pods, by role."
+            ),
+            "reclaimablePods": listing(
+                _RECLAIMABLE,
+                size_max=ROLES_MAX,
+                map_keys=("name",),
+                description="Of jobs that Kueue admits: pods that need their quota no more.",
             ),
             "targetReplicas": _by_role("The size that a role is to have now."),
             "scaleRecords": listing(

@@ -13,6 +13,7 @@ from swell.api.aitrainingjob import (
     RECORDS_MAX,
     AITrainingJobStatus,
     PhaseRecord,
+    ReclaimablePods,
     ReplicaStatus,
 )
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
@@ -59,7 +60,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Step
 # 4n + 16 writes, which tests/sim/test_operator_cost.py counts.
 PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
 WAITING_PACE, RUNNING_PACE = 0.5, 5.0
-_NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
+_NUMBERS = frozenset({"replicaStatuses", "reclaimablePods", "ready", "message"})
 _TRAINING = "training"
 DEPENDENCY_FAILED = "DependencyFailed"
 DEADLINE_MISSED = "DeadlineMissed"
@@ -80,9 +81,14 @@ def counted(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AIT
             held[name] = held.get(name, 0) + 1
     n_active = len(active(snapshot, status))
     n_target = sum(status.target_replicas.values())
+    done: tuple[ReclaimablePods, ...] = ()
+    if QUEUE_LABEL in snapshot.job.metadata.labels:
+        n_done = {role: held.get("succeeded", 0) for role, held in counts.items()}
+        done = tuple(ReclaimablePods(name=role, count=n) for role, n in n_done.items() if n)
     return replace(
         status,
         replica_statuses={role: ReplicaStatus(**held) for role, held in counts.items()},
+        reclaimable_pods=done,
         ready=f"{n_active}/{n_target}",
     )
 

@@ -224,6 +224,20 @@ def admitted(scene: Scene, replicas: int, template: Body, *, suspend: bool) -> S
     return scene.edit(suspend=suspend)
 
 
+def test_kueue_is_told_of_pods_that_need_no_quota_any_more() -> None:
+    """Those that have succeeded, by role, as batch's Job does; other jobs have no such list."""
+    job = a_job()
+    job.metadata.labels[QUEUE_LABEL] = "team"
+    scene = Scene(job).edit(suspend=False).running()
+    plain = Scene(a_job()).running()
+    assert scene.status.reclaimable_pods == ()
+    for one in (scene, plain):
+        one.succeeds(T0).settle()
+
+    assert [(p.name, p.count) for p in scene.status.reclaimable_pods] == [("trainer", 1)]
+    assert plain.status.reclaimable_pods == ()
+
+
 def test_conditions_tell_kueue_of_quota_and_end() -> None:
     """Quota is held until the last pod of a suspended job is gone, and never after its end."""
 
