@@ -54,6 +54,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "docs/scheduling.md",
         "docs/topology.md",
         "docs/native-gangs.md",
+        "docs/from-kube-scheduler.md",
         "docs/from-volcano.md",
         "SECURITY.md",
     ),
