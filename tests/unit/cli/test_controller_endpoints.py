@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
+from typing import Any, cast
 
 import pytest
 
 from swell.cli.command_line import CommandError
 from swell.cli.controllers.options import MetricsAuth
-from swell.cli.controllers.process import asks_for_token, server_tls
+from swell.cli.controllers.process import (
+    ProgramDependencies,
+    _add_traces,
+    asks_for_token,
+    server_tls,
+)
+from swell.cli.main import run
+from swell.runtime.clock import SystemClock
+from swell.runtime.health import HealthChecks
+from swell.runtime.manager import Manager
+from swell.runtime.metrics import Metrics
+from tests.unit.cli.test_operator_command import Started, started  # noqa: F401 - a fixture
 
 
 @pytest.mark.parametrize(
@@ -40,3 +53,23 @@ def test_folder_without_a_certificate_is_named(tmp_path: Path) -> None:
     (tmp_path / "tls.key").write_text("not a key")
     with pytest.raises(CommandError, match=str(tmp_path)):
         server_tls(str(tmp_path))
+
+
+def test_traces_go_to_the_collector_that_is_named(started: list[Started]) -> None:  # noqa: F811
+    """By a service of its own, and only where one is named; what is no address is refused."""
+
+    def traced(*flags: str) -> tuple[list[str], Metrics]:
+        assert run(["operator", *flags]) == 0
+        clock = SystemClock()
+        manager, metrics = Manager(clock=clock), Metrics()
+        nobody = cast("Any", None)  # no cluster is asked
+        parts = ProgramDependencies(nobody, nobody, clock, Random(1), metrics, HealthChecks())
+        _add_traces(manager, started[-1][0], parts)
+        return [service.name for service in manager._services], metrics
+
+    services, metrics = traced("--traces-endpoint", "http://collector:4318")
+    assert services == ["traces"]
+    assert metrics.tracer is not None
+    assert traced()[0] == []
+    with pytest.raises(CommandError, match="not an address: 'collector:4318'"):
+        traced("--traces-endpoint", "collector:4318")

@@ -234,7 +234,7 @@ def test_kueue_is_told_of_pods_that_need_no_quota_any_more() -> None:
     for one in (scene, plain):
         one.succeeds(T0).settle()
 
-    assert [(p.name, p.count) for p in scene.status.reclaimable_pods] == [("trainer", 1)]
+    assert [(one.name, one.count) for one in scene.status.reclaimable_pods] == [("trainer", 1)]
     assert plain.status.reclaimable_pods == ()
 
 
