@@ -16,7 +16,7 @@ SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 # Of each subject in every run of the tests, 500 in all, most of those that cost least. As many as
 # one likes by a variable (AUTOSCALER_SEEDS=500), or with `make sim`.
 N_SEEDS = {
-    "toy": 335,
+    "toy": 332,
     "toy pair": 30,
     "operator": 33,
     "operator history": 7,
@@ -28,6 +28,7 @@ N_SEEDS = {
     "scheduler domains": 4,
     "scheduler savers": 3,
     "scheduler storage": 3,
+    "scheduler devices": 3,
     "autoscaler": 8,
     "autoscaler goodput": 3,
     "autoscaler trainers": 3,

@@ -33,7 +33,7 @@ def swell(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("command", ["operator --help", "scheduler --help", "plan schedule --help"])
+@pytest.mark.parametrize("command", ["operator --help", "scheduler", "plan schedule --help"])
 def test_programs_that_decide_name_the_extra(command: str) -> None:
     """Instead of a traceback."""
     done = swell(*command.split())
@@ -41,7 +41,7 @@ def test_programs_that_decide_name_the_extra(command: str) -> None:
     assert (done.returncode, done.stderr) == (1, SENTENCE + HINT)
 
 
-@pytest.mark.parametrize("command", ["get --help", "run --help", "crds", "validate --help"])
+@pytest.mark.parametrize("command", ["get --help", "scheduler --help", "crds", "validate --help"])
 def test_commands_for_clusters_do_without(command: str) -> None:
     """They load nothing of the scheduler that computes."""
     done = swell(*command.split())
