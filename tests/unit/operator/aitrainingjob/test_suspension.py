@@ -230,11 +230,12 @@ def test_kueue_is_told_of_pods_that_need_no_quota_any_more() -> None:
     job.metadata.labels[QUEUE_LABEL] = "team"
     scene = Scene(job).edit(suspend=False).running()
     plain = Scene(a_job()).running()
-    assert scene.status.reclaimable_pods == ()
+    assert not list(scene.status.reclaimable_pods)
     for one in (scene, plain):
         one.succeeds(T0).settle()
 
-    assert [(one.name, one.count) for one in scene.status.reclaimable_pods] == [("trainer", 1)]
+    told = [(pods.name, pods.count) for pods in scene.status.reclaimable_pods]
+    assert told == [("trainer", 1)]
     assert plain.status.reclaimable_pods == ()
 
 
