@@ -33,7 +33,7 @@ $(EXAMPLES): $(READY) requirements/examples.txt
 	@touch $@
 
 $(DOCS): $(READY) requirements/docs.txt
-	@echo "Installing what the site is made with, by itself (once, about 50 MB) ..." >&2
+	@echo "Installing what the site is made with, by itself (once, about 120 MB) ..." >&2
 	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)/docs
 	@$(PIP:$(BIN)/%=$(VENV)/docs/bin/%) --require-hashes --requirement requirements/docs.txt
 	@touch $@
