@@ -70,9 +70,9 @@ def figures_of(log: ReplayLog, policy: str) -> ReplayFigures:
 
 
 def _deadlines_kept(log: ReplayLog) -> float | None:
-    given = [job for job in log.jobs if job.deadline_s is not None]
-    kept = [job for job in given if job.ended_s is not None and job.ended_s <= job.deadline_s]  # type: ignore[operator]
-    return len(kept) / len(given) if given else None
+    given = [(job.ended_s, job.deadline_s) for job in log.jobs if job.deadline_s is not None]
+    n_kept = sum(ended_s is not None and ended_s <= deadline_s for ended_s, deadline_s in given)
+    return n_kept / len(given) if given else None
 
 
 def _fairness(log: ReplayLog, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
