@@ -35,10 +35,11 @@ from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.views import AutoscalerJob, JobKind, ReplicaClaim
 from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
 from swell.scheduler.model.elastic import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, trainers_key
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION, ROLE_KEY
 from swell.scheduler.model.podset_annotations import request_of
 from swell.scheduler.model.queue_rules import BUILT_IN, DEFAULT_QUEUE, SHUT
 from swell.scheduler.model.snapshot import SchedulerSnapshot
-from swell.scheduler.model.tasks import COMPLETION_INDEX, GROUP_ANNOTATION, ROLE_KEY
+from swell.scheduler.model.tasks import COMPLETION_INDEX
 from swell.scheduler.model.ungrouped import is_ungrouped, virtual_group, virtual_group_name
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.session import Session

@@ -21,7 +21,7 @@ from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
 from swell.api.trainingjob import TrainingJob
 from swell.outlook.starts import estimate_of
 from swell.scheduler.model.native_groups import native_group_of, native_job_name
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import virtual_group_name
 
 

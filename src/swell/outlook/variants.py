@@ -12,7 +12,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
 from swell.api.meta import Key
 from swell.api.pod import Pod, PodPhase
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.plan import SchedulerObjects
 
 _POOL = re.compile(r"\+([1-9][0-9]{0,3})x([1-9][0-9]{0,2})gpu")

@@ -10,7 +10,8 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
@@ -141,7 +142,8 @@ def _without_collections() -> Iterator[None]:
     """Keeps the garbage collector from looking through hundreds of thousands of live objects.
 
     Next to nothing that a plan makes becomes garbage before it is done. Measured: a tenth of a
-    plan of 50,000 pods.
+    plan of 50,000 pods, and nearly as much for the look that the collector would take at once
+    when it is on again. So what the plan has made counts as old by then.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -149,6 +151,11 @@ def _without_collections() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            # To freeze and thaw moves all objects to the oldest generation, without a look at
+            # them. Somebody else's frozen objects would be thawed as well.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -223,10 +230,8 @@ def _put_all(objects: Iterable[T], put: Callable[[T], object]) -> None:
 
 
 def _by_name(objects: Iterable[T]) -> list[T]:
-    return sorted(objects, key=_name_of)
+    return sorted(objects, key=_NAME_OF)
 
 
-def _name_of(one: ApiObject) -> tuple[str, str]:
-    """Returns what `metadata.key` orders by, without making a Key of it."""
-    meta = one.metadata
-    return meta.namespace, meta.name
+# What `metadata.key` orders by, without making a Key of it.
+_NAME_OF: Final = attrgetter("metadata.namespace", "metadata.name")

@@ -27,7 +27,7 @@ from swell.runtime.cluster import Cluster, Deletion, Selection
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from tests.resource_objects import DRIVER, a_device_class, a_template
 from tests.testbed.cluster import BUSYBOX, NODES, RealCluster
 from tests.testbed.kubectl import Kubectl

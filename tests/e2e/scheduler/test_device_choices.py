@@ -27,7 +27,7 @@ from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, Queue
 from swell.runtime.cluster import Selection, merge_patch
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.plan import SchedulerObjects, plan_schedule
 from tests.device_problems import NODE_LABEL, DeviceProblem, a_problem
 from tests.e2e.scheduler.native_world import KUBES, World, native_world, until

@@ -19,7 +19,7 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body, Key
 from swell.runtime.cluster import Deletion, Selection, merge_patch
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from tests.e2e.scheduler.native_world import KUBES, QUIET_S, World, native_world, until
 from tests.resource_objects import a_device_class, a_resource_claim, a_slice, a_template
 from tests.testbed.control_plane import ControlPlane, running_control_plane

@@ -9,7 +9,7 @@ from swell.api.kinds import POD_GROUPS, PODS, QUEUES
 from swell.api.meta import Body
 from swell.scheduler.config_file import parse
 from swell.scheduler.cycle import KNOWN
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.plugins.nodegroup import GROUP_LABEL, LIMITS_ANNOTATION
 from tests.e2e.scheduler.native_world import OURS, World, native_world, until
 from tests.testbed.control_plane import ControlPlane

@@ -24,7 +24,7 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.scheduler.config import DEFAULT
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.plugins.nodeorder import image_locality

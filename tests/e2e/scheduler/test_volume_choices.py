@@ -24,7 +24,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, Queue
 from swell.runtime.cluster import Selection
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.plan import SchedulerObjects, plan_schedule
 from tests.e2e.scheduler.native_world import KUBES, World, native_world, until
 from tests.storage_objects import LOCAL, a_claim, a_class, a_volume, mounts

@@ -16,7 +16,7 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body, Key
 from swell.api.storage import PersistentVolume
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from tests.e2e.scheduler.native_world import World, native_world, until
 from tests.storage_objects import LOCAL, a_claim, a_class, a_volume, mounts
 from tests.testbed.control_plane import CONTROLLERS, ControlPlane, running_control_plane

@@ -21,7 +21,7 @@ from swell.api.saving import SAVE_SECONDS_ANNOTATION
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.sim.actors.pod_lifecycle import bound_by
 from swell.sim.observation import NAMESPACE, pod_states
 from swell.sim.scenario import USER

@@ -21,7 +21,7 @@ from swell.api.requests import pod_requests
 from swell.api.scheduling import PodGroup
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.native_groups import NATIVE_PREFIX, native_job_name, translated
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.sim.observation import ENDED, NAMESPACE, all_of, one_of, owner_of, pods_in
 from tests.sim.operator.observation import replica_of
 

@@ -16,8 +16,9 @@ from swell.outlook.explaining import report_on
 from swell.outlook.reading import ExplainInput
 from swell.outlook.target import ExplainTarget
 from swell.scheduler.config import DEFAULT
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.model.snapshot import SchedulerSnapshot
-from swell.scheduler.model.tasks import GROUP_ANNOTATION, TaskStatus
+from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plan import SchedulerObjects
 from tests.native_clusters import RACK, member, members, native, node, planned
 

@@ -12,6 +12,7 @@ import pytest
 from swell.api.pod import PodSpec
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
+from swell.scheduler.model.pod_notes import STRATEGY_TYPE_KEY
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, TaskStatus
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
@@ -381,3 +382,16 @@ def test_pods_that_differ_to_a_node_have_different_shapes(change: dict[str, Any]
 
     assert snapshot.shape_of(msgspec.convert({**_PLAIN, **change}, PodSpec)) is not plain
     assert snapshot.shape_of(msgspec.convert(renamed, PodSpec)) is plain
+
+
+def test_pods_whose_annotations_differ_have_different_shapes() -> None:
+    """Two pods of one spec in a row are not alike if one chooses its scores by annotations."""
+    pod = {"namespace": "ns", "phase": "Pending", "requests": {"cpu": "1"}}
+    plain, choosy = pod_of({**pod, "name": "a"}), pod_of({**pod, "name": "b"})
+    choosy.metadata.annotations[STRATEGY_TYPE_KEY] = "MostAllocated"
+    snapshot = SchedulerSnapshot()
+
+    shapes = [snapshot.put_pod(one).shape for one in (plain, choosy)]
+
+    assert shapes[0] is not shapes[1]
+    assert shapes[1].strategy == ("MostAllocated", "")

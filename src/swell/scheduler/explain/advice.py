@@ -32,10 +32,11 @@ from swell.scheduler.explain.queue_limits import (
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.native_groups import native_group_of, native_job_name
 from swell.scheduler.model.nodes import slots
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.model.queue_rules import BUILT_IN
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, TOLERANCE, Vector, amount_line, amount_text
-from swell.scheduler.model.tasks import GROUP_ANNOTATION, Task, TaskStatus
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
 

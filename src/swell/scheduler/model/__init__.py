@@ -1,11 +1,12 @@
 """The cluster as decisions see it: tasks, jobs, nodes and queues, with every sum over them.
 
 - `resources`: amounts as vectors, and the comparisons of quotas and nodes.
+- `podset_annotations`: how close a pod's annotations want it to others.
+- `pod_notes`: all that annotations of a pod say.
 - `tasks`: pods, their statuses, and shapes (classes of equal pods).
 - `elastic`: roles of training jobs, which can be shrunk.
 - `unsaved`: the work that pods lose when they are evicted.
 - `task_counts`: how many tasks are in each status.
-- `podset_annotations`: how close a pod's annotations want it to others.
 - `sub_groups`: parts of a gang with a minimum of their own.
 - `native_groups`: PodGroups of Kubernetes itself, in the same terms as Volcano's.
 - `jobs`: PodGroups with their tasks.

@@ -162,6 +162,14 @@ class JobInfo:
         """Whether the job is this scheduler's: a native group is by a pod that names it."""
         return self.native is None or self.native.n_own > 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be decided for the job."""
+        if not self.is_served:
+            return True
+        counts = self.counts
+        return self.is_admitted and not (counts[TaskStatus.PENDING] or counts.waiting)
+
     def reservation(self) -> Vector:
         """Returns what admission reserves for the part of the minimum that is not allocated yet."""
         reserves = self.phase is PodGroupPhase.INQUEUE or (

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from swell.api.pod import Pod
 from swell.scheduler.model.native_groups import native_group_of, native_job_name
-from swell.scheduler.model.tasks import GROUP_ANNOTATION, Task
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
+from swell.scheduler.model.tasks import Task
 
 if TYPE_CHECKING:
     from swell.scheduler.model.jobs import JobInfo
@@ -27,28 +28,23 @@ class Membership:
         # By the key of a group of Volcano: pods that name it and a native group as well.
         self._twofold: dict[str, dict[str, Task]] = {}
 
-    def key_of(self, pod: Pod, virtual: str = "") -> str:
-        """Returns the key of the pod's group, or an empty key.
-
-        `virtual` is the name of the group that stands for a pod that names none.
-        """
-        return self._key_of(pod, _annotated(pod), virtual)
-
-    def _key_of(self, pod: Pod, named: str, virtual: str) -> str:
-        native = native_group_of(pod)
-        if virtual and not named:
-            named = f"{pod.metadata.namespace}/{virtual}"
+    def _key_of(self, pod: Pod, named: str, native: str) -> str:
+        """Returns the key of the pod's group, or an empty key."""
         if native and named not in self._jobs:
             return f"{pod.metadata.namespace}/{native_job_name(native)}"
         return named if pod.spec.scheduler_name in self._scheduler_names else ""
 
-    def note(self, task: Task, virtual: str = "") -> None:
-        """Sets the group of a task, and whether another scheduler places it."""
+    def note(self, task: Task, group: str, virtual: str = "") -> None:
+        """Sets the group of a task, and whether another scheduler places it.
+
+        `group` is the name that its annotation says; `virtual` stands for one of a pod without.
+        """
         pod = task.pod
-        named = _annotated(pod)
-        task.group_key = self._key_of(pod, named, virtual)
+        native, name = native_group_of(pod), group or virtual
+        named = f"{pod.metadata.namespace}/{name}" if name else ""
+        task.group_key = self._key_of(pod, named, native)
         task.is_foreign = pod.spec.scheduler_name not in self._scheduler_names
-        if named and native_group_of(pod):
+        if group and native:
             self._twofold.setdefault(named, {})[task.key] = task
 
     def forget(self, task: Task) -> None:
@@ -66,7 +62,11 @@ class Membership:
     def misplaced(self, key: str) -> list[Task]:
         """Returns the tasks of two groups that belong to the other one now."""
         twofold = self._twofold.get(key, {}).values()
-        return [task for task in twofold if task.group_key != self.key_of(task.pod)]
+        return [
+            task
+            for task in twofold
+            if task.group_key != self._key_of(task.pod, key, native_group_of(task.pod))
+        ]
 
 
 def _annotated(pod: Pod) -> str:

@@ -49,6 +49,7 @@ from swell.scheduler.model.native_groups import (
     translated,
 )
 from swell.scheduler.model.nodes import KNOWN_GPUS, GpuKnowledge, NodeTable
+from swell.scheduler.model.pod_notes import NotesReader
 from swell.scheduler.model.priorities import Priorities
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
@@ -64,7 +65,6 @@ from swell.scheduler.model.tasks import (
     TaskStatus,
     are_alike,
     status_of,
-    strategy_of,
 )
 
 SCHEDULER_NAMES = frozenset({"swell"})
@@ -111,6 +111,7 @@ class SchedulerSnapshot:
         self._tasks: dict[str, Task] = {}
         self._membership = Membership(self.jobs, self.scheduler_names)
         self._shapes = ShapeCache(self.dimensions)
+        self._notes = NotesReader()
         self._width = self.dimensions.width
         self._priorities = Priorities()
         self.roles = RoleMembers()
@@ -239,7 +240,8 @@ class SchedulerSnapshot:
         """Moves pods that name two groups, because the one of Volcano has come or gone."""
         for task in self._membership.misplaced(key):
             self._leave_group(task)
-            self._join_group(task)
+            self._membership.note(task, self._notes.read(task.pod.metadata.annotations).group)
+            self._join_noted(task)
 
     def put_pod(self, pod: Pod, group: str = "", unreadable: str = "") -> Task:
         """Adds or replaces a pod. One of ours that names a group belongs to that job.
@@ -247,8 +249,8 @@ class SchedulerSnapshot:
         Any other pod only takes room. `group` stands for the annotation of a pod that has none.
         A pod that asks for an unknown amount (`unreadable` says why) has its node take no others.
         """
-        task = self._put_task(pod, unreadable)
-        self._join_group(task, group)
+        task = self._put_task(pod, unreadable, group)
+        self._join_noted(task)
         return task
 
     def put_pods(self, pods: Iterable[tuple[Pod, str]]) -> None:
@@ -259,7 +261,6 @@ class SchedulerSnapshot:
         alike: list[Task] = []
         for pod, unreadable in pods:
             task = self._put_task(pod, unreadable)
-            self._membership.note(task)
             job = self.jobs.get(task.group_key)
             if job is None or job.native is not None:
                 self._join_noted(task)
@@ -271,23 +272,28 @@ class SchedulerSnapshot:
             alike.append(task)
         self._count_alike(alike)
 
-    def _put_task(self, pod: Pod, unreadable: str) -> Task:
-        """Adds or replaces the task of a pod, on its node but in no group yet."""
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    def _put_task(self, pod: Pod, unreadable: str, group: str = "") -> Task:
+        """Adds or replaces the task of a pod, on its node; its group is only noted yet."""
+        meta = pod.metadata
+        key = f"{meta.namespace}/{meta.name}"
         # A changed pod is removed and added: its shape, job and role may all be others.
-        self._drop_task(key)
+        if key in self._tasks:
+            self._drop_task(key)
+        notes = self._notes.read(meta.annotations)
         try:
-            strategy = strategy_of(pod.metadata)
-            shape = self._shapes.take(pod.spec, is_known=not unreadable, strategy=strategy)
+            shape = self._shapes.take(pod.spec, is_known=not unreadable, strategy=notes.strategy)
         except QuantityError as error:
             unreadable = unreadable or f"pod {key}: {error}"
             shape = self._shapes.take(PodSpec(), is_known=False)
         self._match_width()
-        task = self._tasks[key] = Task(pod, shape)
+        task = self._tasks[key] = Task(key, pod, shape, notes)
         task.unreadable = unreadable
-        task.status = self.roles.join(task, status_of(pod))
-        task.node = self.place_of(pod, task.status)
-        self._count_on_node(task, 1)
+        status = status_of(pod)
+        task.status = self.roles.join(task, status) if meta.labels else status
+        if pod.spec.node_name:
+            task.node = self.place_of(pod, task.status)
+            self._count_on_node(task, 1)
+        self._membership.note(task, notes.group, group)
         if shape.has_claims:
             self._claims.add(task)
         return task
@@ -398,7 +404,7 @@ class SchedulerSnapshot:
     def active_jobs(self) -> list[JobInfo]:
         """Returns the jobs of existing queues that have pending work, sorted by name."""
         # Idle jobs are dropped here and not when they become idle, which costs nothing per move.
-        for key in [key for key, job in self._active.items() if _is_idle(job)]:
+        for key in [key for key, job in self._active.items() if job.is_idle]:
             del self._active[key]
         return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
 
@@ -438,10 +444,6 @@ class SchedulerSnapshot:
             self._touch(task.job)
 
     # --- the group of a task
-
-    def _join_group(self, task: Task, virtual: str = "") -> None:
-        self._membership.note(task, virtual)
-        self._join_noted(task)
 
     def _join_noted(self, task: Task) -> None:
         """Adds a task to the group that it is noted to belong to."""
@@ -590,10 +592,3 @@ def _present_status(task: Task) -> TaskStatus:
         return TaskStatus.RELEASING
     # A pending pod with a node here was bound by us, and the server does not show it yet.
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
-
-
-def _is_idle(job: JobInfo) -> bool:
-    counts = job.counts
-    if not job.is_served:
-        return True
-    return job.is_admitted and not (counts[TaskStatus.PENDING] or counts.waiting)

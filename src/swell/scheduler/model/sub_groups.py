@@ -11,8 +11,9 @@ from typing import Final
 
 from swell.api.matching import selector_matches
 from swell.api.scheduling import NetworkTopology, SubGroupPolicy
+from swell.scheduler.model.pod_notes import ROLE_KEY
 from swell.scheduler.model.task_counts import TaskCounts
-from swell.scheduler.model.tasks import ROLE_KEY, Task, TaskStatus
+from swell.scheduler.model.tasks import Task, TaskStatus
 
 # The place of the default sub-group, which no policy describes.
 NO_POLICY: Final = -1

@@ -16,7 +16,7 @@ from swell.api import codec
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Container, Pod, PodPhase, PodSpec
 from swell.api.requests import asks_for_parts_of_gpus, pod_requests, scheduling_amounts
-from swell.scheduler.model.podset_annotations import request_of
+from swell.scheduler.model.pod_notes import NO_STRATEGY, PREEMPTABLE_KEY, ROLE_KEY, PodNotes
 from swell.scheduler.model.resources import (
     PODS,
     TOLERANCE,
@@ -32,18 +32,12 @@ if TYPE_CHECKING:
     from swell.scheduler.model.jobs import JobInfo
     from swell.scheduler.model.sub_groups import SubGroup
 
-GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
-ROLE_KEY: Final = "volcano.sh/task-spec"
-PREEMPTABLE_KEY: Final = "volcano.sh/preemptable"
-PRIORITY_KEY: Final = "volcano.sh/task-priority"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 # The one scheduling gate that does not hold a pod back here; it is the scheduler's own.
 OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
-# Annotations by which a pod chooses how the plugin resource-strategy-fit scores nodes for it.
-STRATEGY_TYPE_KEY: Final = "volcano.sh/resource-strategy-scoring-type"
-STRATEGY_WEIGHT_KEY: Final = "volcano.sh/resource-strategy-weight"
 NOWHERE: Final = -1
-NO_STRATEGY: Final = ("", "")
+_TRUE: Final = frozenset({"true", "1", "t"})
+_PENDING: Final = PodPhase.PENDING
 _UNKNOWN: Final = b"?"  # what the key of a shape begins with if not all of its request is known
 
 
@@ -190,7 +184,7 @@ class ShapeCache:
         self._others: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         # What was found last: pods of one gang come in a row, and to compare their specs costs less
         # than to make a key of each.
-        self._last: tuple[PodSpec, bool, Shape] | None = None
+        self._last: tuple[PodSpec, tuple[bool, tuple[str, str]], Shape] | None = None
         # Serials are never used twice: sessions tell shapes apart by them.
         self._n_made = 0
 
@@ -205,8 +199,9 @@ class ShapeCache:
         strategy: tuple[str, str] = NO_STRATEGY,
     ) -> Shape:
         """Returns the shape of a spec, whether a task has it or not."""
-        if self._last is not None and self._last[0] == spec and self._last[1] is is_known:
-            return self._last[2]
+        last, terms = self._last, (is_known, strategy)
+        if last is not None and last[1] == terms and last[0] == spec:
+            return last[2]
         key = _shape_key(spec) if is_known else _UNKNOWN + _shape_key(spec)
         if strategy != NO_STRATEGY:
             key += codec.encode(strategy)
@@ -215,7 +210,7 @@ class ShapeCache:
             request = _request_of(spec, self._dimensions)
             shape = self._others[key] = Shape(self._n_made, key, spec, request, strategy)
             self._n_made += 1
-        self._last = (spec, is_known, shape)
+        self._last = (spec, terms, shape)
         return shape
 
     def take(
@@ -260,7 +255,6 @@ class Task:
         "never_preempts",
         "node",
         "nominated",
-        "order",
         "pod",
         "podset_request",
         "preemptable",
@@ -272,28 +266,29 @@ class Task:
         "unreadable",
     )
 
-    def __init__(self, pod: Pod, shape: Shape) -> None:
-        meta, spec = pod.metadata, pod.spec
+    def __init__(self, key: str, pod: Pod, shape: Shape, notes: PodNotes) -> None:
+        meta, spec, labels = pod.metadata, pod.spec, pod.metadata.labels
         self.pod = pod
-        self.key = f"{meta.namespace}/{meta.name}"
+        self.key = key  # namespace/name
         self.job: JobInfo | None = None
         self.group_key = ""  # of the group that it belongs to, whether that exists or not
         # Whether another scheduler places it: of a native group such pods are members, too.
         self.is_foreign = False
         self.sub_group: SubGroup | None = None  # of a job with policies for sub-groups
-        self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
-        self.podset_request = request_of(meta.annotations)
+        self.role = notes.role or labels.get(ROLE_KEY, "")
+        self.podset_request = notes.podset_request
         self.shape = shape
-        self.priority = _priority_of(pod)
+        # The priority of the annotation, else of the pod, else 1, as in Volcano.
+        priority = spec.priority if notes.priority is None else notes.priority
+        self.priority = 1 if priority is None else priority
         # Pods are preemptable unless they say no, as in Volcano.
-        self.preemptable = _flag(pod, PREEMPTABLE_KEY, default=True)
+        text = notes.preemptable or labels.get(PREEMPTABLE_KEY)
+        self.preemptable = not text or text.lower() in _TRUE
         self.never_preempts = spec.preemption_policy == "Never"
         gates = spec.scheduling_gates
         self.is_gated = bool(gates) and any(gate.name != OWN_GATE for gate in gates)
         self.nominated = pod.status.nominated_node_name
         self.created = meta.creation_timestamp or ""
-        # The order among tasks of equal priority: by index, so that rank 0 comes first.
-        self.order = (_index_of(meta), self.created, meta.uid or self.key)
         self.status = S.PENDING
         self.node = NOWHERE
         # Its eviction is decided, though the server does not show it yet.
@@ -303,6 +298,15 @@ class Task:
         # The role of a training job that this pod belongs to, and its index there.
         self.elastic: ElasticRole | None = None
         self.index = 0
+
+    @property
+    def order(self) -> tuple[int, str, str]:
+        """The order among tasks of equal priority: by index, so that rank 0 comes first.
+
+        Made when it is asked for: a tuple kept for each pod of a cluster would cost more.
+        """
+        meta = self.pod.metadata
+        return (_index_of(meta), self.created, meta.uid or self.key)
 
     @property
     def request(self) -> Vector:
@@ -327,6 +331,8 @@ def are_alike(task: Task, other: Task) -> bool:
 def status_of(pod: Pod) -> TaskStatus:
     """Returns the status of a task by what the API server says of its pod."""
     phase = pod.status.phase
+    if phase is _PENDING and pod.metadata.deletion_timestamp is None:  # the usual case, of floods
+        return S.BOUND if pod.spec.node_name else S.PENDING
     # A finished pod holds no room, even while it is being deleted: check this first.
     if phase is PodPhase.SUCCEEDED:
         return S.SUCCEEDED
@@ -336,22 +342,7 @@ def status_of(pod: Pod) -> TaskStatus:
         return S.RELEASING
     if phase is PodPhase.RUNNING:
         return S.RUNNING
-    if phase is PodPhase.PENDING:
-        return S.BOUND if pod.spec.node_name else S.PENDING
     return S.UNKNOWN
-
-
-def _priority_of(pod: Pod) -> int:
-    """Returns the priority of the annotation, else of the pod, else 1, as in Volcano."""
-    text = pod.metadata.annotations.get(PRIORITY_KEY)
-    if text and text.lstrip("-").isdecimal():
-        return int(text)
-    return 1 if pod.spec.priority is None else pod.spec.priority
-
-
-def _flag(pod: Pod, key: str, *, default: bool) -> bool:
-    text = pod.metadata.annotations.get(key) or pod.metadata.labels.get(key)
-    return default if not text else text.lower() in {"true", "1", "t"}
 
 
 def _index_of(meta: ObjectMeta) -> int:
@@ -414,14 +405,6 @@ def _claims_volumes(spec: PodSpec) -> bool:
         volume.persistent_volume_claim is not None or volume.ephemeral is not None
         for volume in spec.volumes
     )
-
-
-def strategy_of(meta: ObjectMeta) -> tuple[str, str]:
-    """Returns the annotations by which a pod chooses its scores; usually it has none."""
-    notes = meta.annotations
-    if not notes:
-        return NO_STRATEGY
-    return notes.get(STRATEGY_TYPE_KEY, ""), notes.get(STRATEGY_WEIGHT_KEY, "")
 
 
 def _images(spec: PodSpec) -> tuple[str, ...]:

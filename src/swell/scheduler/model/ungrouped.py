@@ -14,7 +14,7 @@ from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, PodGroupSpec
 from swell.scheduler.model.native_groups import native_group_of
-from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 
 # No object of the API can have a slash in its name, so a virtual group collides with no real one.
 VIRTUAL_PREFIX: Final = "pod/"

@@ -17,8 +17,9 @@ import numpy as np
 from swell.scheduler.config import Arguments, PluginOption, flag_in, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
+from swell.scheduler.model.pod_notes import NO_STRATEGY
 from swell.scheduler.model.resources import Dimensions, Matrix, Vector
-from swell.scheduler.model.tasks import NO_STRATEGY, Shape
+from swell.scheduler.model.tasks import Shape
 from swell.scheduler.plugins.proportional import Proportional, reserve_rules
 from swell.scheduler.session import Session
 

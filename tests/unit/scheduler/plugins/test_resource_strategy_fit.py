@@ -15,7 +15,7 @@ from swell.scheduler.config import Arguments, Config, PluginOption
 from swell.scheduler.config_file import parse
 from swell.scheduler.cycle import KNOWN, run_cycle
 from swell.scheduler.gathering import SCORE_STEPS
-from swell.scheduler.model.tasks import STRATEGY_TYPE_KEY, STRATEGY_WEIGHT_KEY
+from swell.scheduler.model.pod_notes import STRATEGY_TYPE_KEY, STRATEGY_WEIGHT_KEY
 from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.plugins.resource_strategy_fit import LEAST, MOST, match, strategies_of
