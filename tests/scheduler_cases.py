@@ -122,7 +122,8 @@ def hyper_node_of(row: Case, nodes: set[str]) -> HyperNode:
         for name in row["members"]
     ]
     spec = {"tier": row["tier"], "tierName": row.get("tierName", ""), "members": members}
-    return codec.convert({"metadata": _meta(row["name"]), "spec": spec}, HyperNode)
+    meta = {**_meta(row["name"]), "creationTimestamp": row.get("created", BORN)}
+    return codec.convert({"metadata": meta, "spec": spec}, HyperNode)
 
 
 def _topology_of(row: Case) -> dict[str, object]:
