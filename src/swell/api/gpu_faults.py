@@ -1,8 +1,9 @@
-"""By which conditions and taints a node reports a broken GPU, as administrators configure it. Pure.
+"""By what a node or a DRA driver reports a broken GPU, as administrators configure it. Pure.
 
 A condition is written `Type[=Status][:Reason|Reason...][!Reason|Reason...]`: the status of a fault
 (True if left out), the only reasons that count, and reasons that do not. A taint is written
-`key[=value][:effect]`. A condition that a node does not have is never a fault.
+`key[=value][:effect]`, one of a node as one of a device. A condition that a node does not have is
+never a fault, and neither is a taint of a device that keeps nobody away.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
-from swell.api.core import Node, Taint
+from swell.api.core import Node
 from swell.api.meta import Condition
 
 STATUSES: Final = ("True", "False", "Unknown")
@@ -52,6 +53,8 @@ DEFAULT_TAINTS: Final = (
     "nvidia.com/gpu-nvlink-error",
     "nvidia.com/gpu-error",
 )
+# NVIDIA's driver: an error of the GPU, with its code as the value, and one that has gone.
+DEFAULT_DEVICE_TAINTS: Final = ("gpu.nvidia.com/xid", "gpu.nvidia.com/gpu-lost")
 # What drivers of devices call themselves that give out whole GPUs or parts of them.
 DEFAULT_DRIVERS: Final = ("gpu.nvidia.com", "gpu.amd.com")
 _CONDITION = re.compile(
@@ -60,6 +63,8 @@ _CONDITION = re.compile(
 )
 _TAINT = re.compile(r"(?P<key>[A-Za-z0-9./_-]+)(=(?P<value>[A-Za-z0-9._-]*))?(:(?P<effect>\w+))?")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+# Drivers also publish taints of the effect None, which only inform.
+_DEVICE_EFFECTS: Final = ("NoSchedule", "NoExecute")
 
 
 class GpuRuleError(ValueError):
@@ -86,6 +91,19 @@ class ConditionRule:
         )
 
 
+class AnyTaint(Protocol):
+    """A taint of a node or of a device."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def value(self) -> str: ...
+
+    @property
+    def effect(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TaintRule:
     """A taint that means a fault, whatever value and effect it has unless these are named."""
@@ -94,7 +112,7 @@ class TaintRule:
     value: str | None = None
     effect: str | None = None
 
-    def holds(self, taint: Taint) -> bool:
+    def holds(self, taint: AnyTaint) -> bool:
         return (
             taint.key == self.key
             and self.value in {None, taint.value}
@@ -108,6 +126,7 @@ class GpuFaultRules:
 
     conditions: tuple[ConditionRule, ...]
     taints: tuple[TaintRule, ...]
+    device_taints: tuple[TaintRule, ...] = ()
 
     def fault_of(self, node: Node) -> str:
         """Returns in words by what the node reports a broken GPU; empty if by nothing."""
@@ -119,6 +138,12 @@ class GpuFaultRules:
         return next(
             (t.key for t in node.spec.taints if any(rule.holds(t) for rule in self.taints)), ""
         )
+
+    def is_device_fault(self, taint: AnyTaint) -> bool:
+        """Whether a taint of a device says that it is broken."""
+        if taint.effect not in _DEVICE_EFFECTS:
+            return False
+        return any(rule.holds(taint) for rule in self.device_taints)
 
     def is_unsure(self, node: Node) -> bool:
         """Whether a node reports only that it does not know how its GPUs are."""
@@ -135,12 +160,15 @@ class GpuFaultRules:
 
 @lru_cache(maxsize=64)
 def rules_of(
-    conditions: tuple[str, ...] = DEFAULT_CONDITIONS, taints: tuple[str, ...] = DEFAULT_TAINTS
+    conditions: tuple[str, ...] = DEFAULT_CONDITIONS,
+    taints: tuple[str, ...] = DEFAULT_TAINTS,
+    device_taints: tuple[str, ...] = (),
 ) -> GpuFaultRules:
     """Returns the rules that these entries mean; raises GpuRuleError for one that means none."""
     return GpuFaultRules(
         tuple(_condition(entry) for entry in _distinct(conditions)),
-        tuple(_taint(entry) for entry in _distinct(taints)),
+        tuple(_taint(entry, _EFFECTS) for entry in _distinct(taints)),
+        tuple(_taint(entry, _DEVICE_EFFECTS) for entry in _distinct(device_taints)),
     )
 
 
@@ -166,11 +194,11 @@ def _condition(entry: str) -> ConditionRule:
     )
 
 
-def _taint(entry: str) -> TaintRule:
+def _taint(entry: str, effects: tuple[str, ...]) -> TaintRule:
     found = _TAINT.fullmatch(entry)
     if found is None:
         raise GpuRuleError(entry, "is not of the form key[=value][:effect]")
     effect = found["effect"]
-    if effect is not None and effect not in _EFFECTS:
-        raise GpuRuleError(entry, f"has the effect {effect}; it must be {', '.join(_EFFECTS)}")
+    if effect is not None and effect not in effects:
+        raise GpuRuleError(entry, f"has the effect {effect}; it must be {', '.join(effects)}")
     return TaintRule(found["key"], found["value"], effect)

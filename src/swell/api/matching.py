@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from swell.api.core import Node, Taint
+from swell.api.devices import DeviceTaint, DeviceToleration
 from swell.api.pod import (
     LabelSelector,
     LabelSelectorRequirement,
@@ -114,3 +115,14 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
         return True
     # An empty key tolerates every taint, but only together with Exists.
     return bool(toleration.key) and toleration.value == taint.value
+
+
+def tolerates_of_device(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Whether a request tolerates a taint of a device; an empty key or effect stands for any."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in {"", "Equal"} and toleration.value == taint.value

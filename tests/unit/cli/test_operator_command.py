@@ -20,6 +20,7 @@ FLAGS = (
     "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
     "--gpu-fault-conditions", "--gpu-fault-taints", "--gpu-drivers",
+    "--gpu-fault-device-taints", "--gpu-allocatable-drop",
     "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
     "--creating-restart-limit", "--node-avoid-period", "--save-seconds-max",
     "--fault-half-life", "--cordon-suspects", "--straggler-ratio", "--straggler-steps",
@@ -136,6 +137,8 @@ def test_flags_about_broken_gpus_reach_them(
         ("--gpu-fault-conditions", "Gpu=Maybe"),
         ("--gpu-fault-taints", "x:Never"),
         ("--gpu-fault-max-nodes", "many"),
+        ("--gpu-fault-device-taints", "x:PreferNoSchedule"),
+        ("--gpu-allocatable-drop", "ignore"),
     ):
         assert run(["operator", f"{flag}={entry}"]) == 2
         said = capsys.readouterr().err

@@ -109,11 +109,12 @@ async def staged(
     *,
     election: Election | None = None,
     with_groups: bool = True,
+    gates: frozenset[str] = frozenset(),
     decodes: Callable[[Cluster], Cluster] = lambda cluster: cluster,
 ) -> AsyncIterator[Stage]:
     """A stage with one operator at work."""
     clock = VirtualClock()
-    api = new_api_server(Storage(clock.now), clock, Random(7))
+    api = new_api_server(Storage(clock.now), clock, Random(7), gates)
     stage = Stage(api, clock, InProcessCluster(api, "user"), Metrics(), HealthChecks(), [])
     work: Coroutine[Any, Any, None] = operate(
         ai_training_job_kind(settings or AITrainingJobSettings()),

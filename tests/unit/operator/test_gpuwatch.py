@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from swell.api import codec
 from swell.api.core import Node
 from swell.api.gpu_faults import GpuFaultRules, rules_of
+from swell.operator.framework.fault_guard import FaultGuard
 from swell.operator.framework.gpuwatch import GpuFaultLimits, GpuFaultWatch
 from swell.sim.loop import VirtualClock, run
 
@@ -38,7 +39,7 @@ class Watched:
             GpuFaultLimits(),
             GPUS,
             self.clock,
-            lambda _, why: self.said.append(why),
+            FaultGuard(0.2, 2, lambda _, why: self.said.append(why)),
         )
         for at in range(10):
             self.watch.note(f"n{at}", node(f"n{at}", is_faulty=False))
@@ -123,5 +124,22 @@ def test_few_nodes_count_each() -> None:
         await seen.clock.sleep(20)
         assert seen.counts("n2")
         assert seen.said == []
+
+    run(play())
+
+
+def test_nodes_that_follow_a_broken_detector_are_held_with_the_others() -> None:
+    """Also when the first of them have been mended meanwhile."""
+
+    async def play() -> None:
+        seen = Watched()
+        seen.turn("n0", "n1", "n2")
+        await seen.clock.sleep(400)
+        seen.turn("n0", "n1", "n2", is_faulty=False)
+        seen.turn("n3")
+        await seen.clock.sleep(100)
+        assert not seen.counts("n3")
+        await seen.clock.sleep(101)
+        assert seen.counts("n3")
 
     run(play())

@@ -20,6 +20,7 @@ from swell.cli.booleans import parsed_boolean
 from swell.cli.command_line import USAGE, CommandError
 from swell.history.settings import HistorySettings
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.gpu_states import REPORT
 from swell.operator.framework.settings import NATIVE_GANGS, VOLCANO_GANGS, OperatorSettings
 
 FLAG = "--feature-gates"
@@ -59,7 +60,13 @@ def _history(settings: OperatorSettings, on: bool) -> OperatorSettings:
 def _gpu_faults(settings: OperatorSettings, on: bool) -> OperatorSettings:
     if on:
         return settings
-    return replace(settings, gpu_fault_conditions=(), gpu_fault_taints=())
+    return replace(
+        settings,
+        gpu_fault_conditions=(),
+        gpu_fault_taints=(),
+        gpu_fault_device_taints=(),
+        gpu_allocatable_drop=REPORT,
+    )
 
 
 def _stragglers(settings: OperatorSettings, on: bool) -> OperatorSettings:
@@ -76,7 +83,9 @@ FEATURES: Mapping[str, Feature] = {
     "GPUFaults": Feature(
         Stage.BETA,
         "pods leave nodes that report a broken GPU",
-        lambda one: bool(one.gpu_fault_conditions or one.gpu_fault_taints),
+        lambda one: bool(
+            one.gpu_fault_conditions or one.gpu_fault_taints or one.gpu_fault_device_taints
+        ),
         _gpu_faults,
     ),
     "JobHistory": Feature(

@@ -13,7 +13,13 @@ from swell.cli.command_line import USAGE, CommandError
 from swell.cli.controllers.autoscaler_options import AutoscalerOptions
 from swell.cli.controllers.component_config import read_config
 from swell.cli.controllers.feature_gates import FLAG, gated, gates, states
-from swell.cli.controllers.gpu_options import fault_conditions, fault_taints, share_in
+from swell.cli.controllers.gpu_options import (
+    allocatable_drop,
+    fault_conditions,
+    fault_device_taints,
+    fault_taints,
+    share_in,
+)
 from swell.cli.controllers.options import (
     ApiServerOptions,
     ControllerProcess,
@@ -149,6 +155,20 @@ class JobOptions:
     gpu_fault_taints: Annotated[
         str, option("--gpu-fault-taints", "Node taints of a broken GPU: key[=value][:effect],...")
     ] = ",".join(_JOBS.gpu_fault_taints)
+    gpu_fault_device_taints: Annotated[
+        str,
+        option(
+            "--gpu-fault-device-taints",
+            "Taints of broken DRA devices: key[=value][:effect],... Effect None never counts.",
+        ),
+    ] = ",".join(_JOBS.gpu_fault_device_taints)
+    gpu_allocatable_drop: Annotated[
+        str,
+        option(
+            "--gpu-allocatable-drop",
+            "What a node that can allocate fewer GPUs than its pods have is: report or fault.",
+        ),
+    ] = _JOBS.gpu_allocatable_drop
     gpu_drivers: Annotated[
         str, option("--gpu-drivers", "DRA drivers whose devices are GPUs, by commas.")
     ] = ",".join(_JOBS.gpu_drivers)
@@ -234,6 +254,8 @@ class JobOptions:
             straggler_steps=self.straggler_steps,
             gpu_fault_conditions=fault_conditions(self.gpu_fault_conditions),
             gpu_fault_taints=fault_taints(self.gpu_fault_taints),
+            gpu_fault_device_taints=fault_device_taints(self.gpu_fault_device_taints),
+            gpu_allocatable_drop=allocatable_drop(self.gpu_allocatable_drop),
             gpu_drivers=names_in(self.gpu_drivers),
             gpu_fault_after_s=self.gpu_fault_after,
             gpu_fault_max_share=share_in(self.gpu_fault_max_nodes),

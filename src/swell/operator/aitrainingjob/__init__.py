@@ -9,6 +9,7 @@ In reading order:
 - `recovery`: the parts of a lost or damaged status, from the job's objects.
 - `sizes`: the target size of each role.
 - `holders`: whether a shrink waits for one who stays to hold the state.
+- `gpu_causes`: which broken GPU a pod cannot go on with.
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.
 - `exclusions`: pods that wait for nodes which they need not exclude any more.

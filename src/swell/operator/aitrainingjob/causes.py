@@ -17,11 +17,11 @@ from swell.api.aitrainingjob import (
     ReplicaSpec,
     RestartPolicy,
 )
-from swell.api.gpu_faults import rules_of
 from swell.api.injection import HANG_EXIT_CODE
-from swell.api.pod import ContainerStatus, PodPhase
+from swell.api.pod import PodPhase
 from swell.api.times import SKEW_S, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.gpu_causes import broken_device, node_gpu_fault
 from swell.operator.aitrainingjob.native_gang import stranded
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
@@ -49,8 +49,6 @@ CREATION_FAILURES = frozenset(
         "RegistryUnavailable",
     }
 )
-# How kubelets name what a pod has by a claim of devices: claim:NAME or claim:NAME/REQUEST.
-_OF_CLAIM = "claim:"
 _RESTART_ON_NODE = frozenset(
     {
         RestartPolicy.ALWAYS,
@@ -123,7 +121,7 @@ def with_followers(first: Cause, causes: Iterable[Cause]) -> str:
 
 def creation_failure(replica: Replica) -> str:
     """The kubelet's text about a container that cannot be created; empty when there is none."""
-    for status in _statuses(replica):
+    for status in replica.statuses:
         waiting = status.state.waiting
         if waiting is not None and waiting.reason in CREATION_FAILURES:
             return f"container {status.name}: {waiting.reason}: {waiting.message}".rstrip(": ")
@@ -174,11 +172,11 @@ def _node_cause(
     if replica.phase is PodPhase.FAILED and _is_disrupted(replica):
         message = f"pod {replica.name} on node {node} was disrupted: {_why(replica)}"
         return _cause(CauseKind.NODE, replica, JobReason.NODE_LOST, message, restart)
-    if device := _broken_device(replica, snapshot.settings):
+    if device := broken_device(replica, snapshot, now):
         # The device is avoided by its driver, so the node may be used again.
         message = f"pod {replica.name} on node {node}: {device}"
         return _cause(CauseKind.NODE, replica, JobReason.GPU_FAULT, message, restart)
-    if fault := _gpu_fault(replica, snapshot, now):
+    if fault := node_gpu_fault(replica, snapshot, now):
         message = f"pod {replica.name}: node {node} reports {fault}"
         return _cause(CauseKind.NODE, replica, JobReason.GPU_FAULT, message, restart, node=node)
     return None
@@ -207,7 +205,7 @@ def _failure(
 
 def _has_hung(replica: Replica) -> bool:
     """Whether the training library has ended the program because it hung."""
-    ends = (one.state.terminated for one in _statuses(replica))
+    ends = (one.state.terminated for one in replica.statuses)
     return any(end is not None and end.exit_code == HANG_EXIT_CODE for end in ends)
 
 
@@ -217,7 +215,7 @@ def _failed_at(replica: Replica, now: float) -> float:
     A node whose clock is further off than clocks may differ does not: the pod would have ended
     before it was created, or will end. It must not be blamed for what others began.
     """
-    ends = [one.state.terminated for one in _statuses(replica)]
+    ends = [one.state.terminated for one in replica.statuses]
     texts = [sound_time(end.finished_at) for end in ends if end is not None and end.exit_code]
     created = sound_time(replica.pod.metadata.creation_timestamp)
     earliest = parse_time(created) - SKEW_S if created else -math.inf
@@ -285,58 +283,6 @@ def _lost_at(state: NodeState, settings: AITrainingJobSettings) -> float | None:
     return state.unready_since + settings.node_lost_after_s
 
 
-def gpu_fault_at(replica: Replica, snapshot: AITrainingJobSnapshot) -> float | None:
-    """When a fault of the node's GPUs will count, unless it passes: the time to look again."""
-    state = snapshot.node_of(replica)
-    return None if state is None else state.gpu_fault_at
-
-
-def _gpu_fault(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> str:
-    """The condition or taint by which the node reports a broken GPU; empty for pods without one."""
-    state, settings = snapshot.node_of(replica), snapshot.settings
-    if state is None or state.node is None or not _uses_gpu(replica, settings):
-        return ""
-    if state.gpu_fault_at is not None and state.gpu_fault_at > now:
-        return ""  # it may pass, or a detector is broken
-    rules = rules_of(settings.gpu_fault_conditions, settings.gpu_fault_taints)
-    return rules.fault_of(state.node)
-
-
-def _broken_device(replica: Replica, settings: AITrainingJobSettings) -> str:
-    """The device of the pod that its kubelet reports as broken; empty if none is."""
-    for status in _statuses(replica):
-        for resource in status.allocated_resources_status:
-            is_claim = resource.name.startswith(_OF_CLAIM)
-            if resource.name not in settings.gpu_resources and not is_claim:
-                continue
-            for device in resource.resources:
-                if is_claim and not _is_of(device.resource_id, settings.gpu_drivers):
-                    continue
-                if device.health == "Unhealthy":
-                    return f"device {device.resource_id} of {resource.name} is unhealthy"
-    return ""
-
-
-def _is_of(device: str, drivers: Iterable[str]) -> bool:
-    """Whether a device of a claim is one of these drivers'.
-
-    Kubelets name it by its CDI name, whose vendor ends in the driver, or else as driver/pool/name.
-    """
-    vendor = device.partition("/")[0]
-    return any(vendor == driver or vendor.endswith(f".{driver}") for driver in drivers)
-
-
-def _uses_gpu(replica: Replica, settings: AITrainingJobSettings) -> bool:
-    containers = (*replica.pod.spec.containers, *replica.pod.spec.init_containers)
-    return any(
-        str(amount) not in {"0", ""}
-        for container in containers
-        for asked in (container.resources.limits, container.resources.requests)
-        for name, amount in asked.items()
-        if name in settings.gpu_resources
-    )
-
-
 def creating_since(status: AITrainingJobStatus) -> float | None:
     """Since when the job has been creating its pods, counted across their replacement."""
     since: float | None = None
@@ -369,7 +315,7 @@ def _is_retryable(replica: Replica, codes: frozenset[int]) -> bool:
 
     If the pod has containers of ours, only those count: a user's sidecar does not decide.
     """
-    statuses = [s for s in _statuses(replica) if s.state.terminated is not None]
+    statuses = [s for s in replica.statuses if s.state.terminated is not None]
     ours = [status for status in statuses if status.name.startswith(labels.OURS)]
     failed = [
         status.state.terminated.exit_code
@@ -383,16 +329,11 @@ def _has_ours(replica: Replica) -> bool:
     return any(c.name.startswith(labels.OURS) for c in replica.pod.spec.containers)
 
 
-def _statuses(replica: Replica) -> Iterable[ContainerStatus]:
-    status = replica.pod.status
-    return (*status.init_container_statuses, *status.container_statuses)
-
-
 def _why(replica: Replica) -> str:
     """The pod's own reason and message, and each failed container with its exit code."""
     status = replica.pod.status
     parts = [text for text in (status.reason, status.message) if text]
-    for one in _statuses(replica):
+    for one in replica.statuses:
         end = one.state.terminated
         if end is not None and end.exit_code != 0:
             detail = f": {end.message.strip()}" if end.message.strip() else ""

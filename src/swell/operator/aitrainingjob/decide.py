@@ -32,7 +32,6 @@ from swell.operator.aitrainingjob.causes import (
     creation_deadline,
     creation_failure,
     find_causes,
-    gpu_fault_at,
     not_held,
     will_be_lost_at,
     with_followers,
@@ -47,6 +46,7 @@ from swell.operator.aitrainingjob.endings import (
     time_limit_at,
 )
 from swell.operator.aitrainingjob.exclusions import avoidance_ends, exclusion_causes
+from swell.operator.aitrainingjob.gpu_causes import gpu_fault_times
 from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
 from swell.operator.aitrainingjob.losses import (
     lasting_loss,
@@ -350,5 +350,5 @@ def _wake_at(
         times.append(parse_time(status.restart.not_before))
     for one in current(snapshot, status):
         times += [will_be_lost_at(one, snapshot), creation_deadline(one, snapshot)]
-        times.append(gpu_fault_at(one, snapshot))
+        times += gpu_fault_times(one, snapshot)
     return soonest(times, now)

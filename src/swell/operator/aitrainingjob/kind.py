@@ -18,6 +18,7 @@ from swell.api.aitrainingjob import (
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
 from swell.api.core import ConfigMap, Node, Service
+from swell.api.devices import ResourceClaim, ResourceSlice
 from swell.api.injection import REPORT_ANNOTATION
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
@@ -29,6 +30,8 @@ from swell.api.kinds import (
     PODS,
     PRIORITY_CLASSES,
     REPLICA_SETS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     SERVICES,
 )
 from swell.api.meta import Body, Key, ObjectMeta
@@ -51,6 +54,8 @@ from swell.operator.aitrainingjob.snapshot import (
     containers_of,
     replica_of,
 )
+from swell.operator.framework.devicewatch import BY_DEVICE
+from swell.operator.framework.gpu_health import GpuInformers
 from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
@@ -122,6 +127,7 @@ def ai_training_job_kind(
         report_target=report_target,
         job_of=lambda pod: next(iter(_jobs_of(pod)), None),
         fault_rules=FaultRules(BLAMED.name, blamed_nodes, lambda job: job.status.node_faults),
+        gpu_informers=lambda informers: informers.gpus,
         meter=JobMetrics,
         place_of=ai_training_job_place,
     )
@@ -139,6 +145,8 @@ class AITrainingJobInformers:
     priorities: Informer[PriorityClass]
     groups: Informer[PodGroup] | None
     native_groups: Informer[NativeGroup] | None
+    slices: Informer[ResourceSlice] | None
+    claims: Informer[ResourceClaim] | None
 
     @property
     def children(self) -> list[tuple[ChildInformer, str]]:
@@ -155,7 +163,17 @@ class AITrainingJobInformers:
         """All informers in the order they are started."""
         groups = (self.groups, self.native_groups)
         own: list[RunnableInformer] = [self.jobs, self.pods, self.services, self.members]
-        return [*own, *(one for one in groups if one is not None), self.nodes, self.priorities]
+        return [
+            *own,
+            *(one for one in groups if one is not None),
+            self.nodes,
+            self.priorities,
+            *(one for one in (self.slices, self.claims) if one is not None),
+        ]
+
+    @property
+    def gpus(self) -> GpuInformers:
+        return GpuInformers(self.nodes, self.pods, self.slices, self.claims)
 
 
 def new_informers(
@@ -170,6 +188,15 @@ def new_informers(
         dependencies.informer,
         options=replace(options, is_optional=True, recheck_s=GATED_RECHECK_S),
     )
+    # Slices tell of devices that are broken, claims who has them. An older role gives no right to
+    # read them.
+    devices = partial(
+        dependencies.informer,
+        options=replace(
+            options, is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S
+        ),
+    )
+    follows_devices = bool(settings.gpu_fault_device_taints) and settings.sees_cluster
     namespace = settings.namespace
     ours = Selection(namespace, labels=OURS)
     return AITrainingJobInformers(
@@ -181,6 +208,10 @@ def new_informers(
         priorities=informer(PRIORITY_CLASSES),
         groups=optional(POD_GROUPS, ours, OWNED) if settings.gang else None,
         native_groups=gated(NATIVE_GROUPS, ours, OWNED) if settings.gang else None,
+        slices=devices(RESOURCE_SLICES) if follows_devices else None,
+        claims=(
+            devices(RESOURCE_CLAIMS, Selection(namespace), BY_DEVICE) if follows_devices else None
+        ),
     )
 
 
@@ -208,6 +239,7 @@ def take_snapshot(
         group=owned_by(informers.groups, key, uid),
         members=owned_by(informers.members, Key(key.namespace, labels.members_name(key.name)), uid),
         nodes=inputs.node_states(nodes),
+        devices=inputs.devices_of(pods),
         trusted=_trusted(job, informers.nodes),
         has_alternative=roles_with_alternatives(
             job, informers.nodes.all, _to_move_from(job, pods, inputs)

@@ -1,4 +1,7 @@
-"""Metrics of AITrainingJobs beside those of the runtime: jobs by phase, restarts and resizes."""
+"""Metrics of AITrainingJobs beside those of the runtime: jobs by phase, restarts, resizes, faults.
+
+What happens to jobs and nodes is counted by its events.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.operator.aitrainingjob.phases import RESTART_REASONS, JobReason
+from swell.operator.framework.gpu_health import FAULTS_HELD
 from swell.operator.framework.metrics import CountingSink, TrainingCollector, watch_phases
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
@@ -30,6 +34,11 @@ class JobMetrics:
             "swell_job_restarts", "Restarts by cause.", ("cause",), registry=registry
         )
         self._resizes = Counter("swell_job_resizes", "Changes of a role's size.", registry=registry)
+        self._held = Counter(
+            "swell_gpu_faults_held",
+            "Times that so many nodes reported broken GPUs that no pod was restarted for it.",
+            registry=registry,
+        )
         for cause in sorted(_CAUSES):
             self._restarts.labels(cause)
 
@@ -46,3 +55,5 @@ class JobMetrics:
             self._restarts.labels(event.reason).inc()
         elif event.reason == JobReason.RESIZED.value:
             self._resizes.inc()
+        elif event.reason == FAULTS_HELD:
+            self._held.inc()

@@ -20,11 +20,12 @@ from swell.api.aitrainingjob import (
 from swell.api.core import ConfigMap, Service
 from swell.api.meta import Body
 from swell.api.native_groups import NativeGroup
-from swell.api.pod import Pod, PodPhase
+from swell.api.pod import ContainerStatus, Pod, PodPhase
 from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.gpu_states import PodDevices
 from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.reports import ReceivedReport
 from swell.operator.framework.settings import NATIVE_GANGS
@@ -50,6 +51,11 @@ class Replica:
     @property
     def phase(self) -> PodPhase:
         return self.pod.status.phase
+
+    @property
+    def statuses(self) -> tuple[ContainerStatus, ...]:
+        status = self.pod.status
+        return (*status.init_container_statuses, *status.container_statuses)
 
     @property
     def is_leaving(self) -> bool:
@@ -84,6 +90,8 @@ class AITrainingJobSnapshot:
     group: PodGroup | None = None
     members: ConfigMap | None = None
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
+    # What is known of the devices of its pods, by the names of those that have GPUs by claims.
+    devices: Mapping[str, PodDevices] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # found by validation in the spec of a new job
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has Volcano's PodGroup kind

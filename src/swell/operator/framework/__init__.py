@@ -7,7 +7,12 @@ out. In reading order:
 - `settings`: the choices all kinds share.
 - `kind`: the description of a job kind, and the dependencies its parts are made from.
 - `controller`: the assembly of one kind's informers, controller, node watch and collector.
-- `gpuwatch`: since when nodes report broken GPUs, and whether too many do at once.
+- `gpu_states`: what is known of GPUs, as decisions see it.
+- `fault_guard`: whether too many nodes report broken GPUs at once.
+- `gpuwatch`: since when nodes report broken GPUs.
+- `gpu_drops`: nodes that can allocate fewer GPUs than their pods have.
+- `devicewatch`: which devices pods have by claims, and since when each is tainted.
+- `gpu_health`: all three for one operator, with their events.
 - `nodewatch`: which nodes are certainly unready or gone.
 - `mass_failure`: whether so many nodes are silent that restarts are held back.
 - `fault_marks`: the plan for the marks and the taint of one node on which jobs failed.
@@ -27,6 +32,6 @@ out. In reading order:
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`fencing`, `status`, `waiting`, `children`, `training`, `reports`, `recovery`, `malformed` and
-`fault_marks` are pure: decisions use them.
+`gpu_states`, `fencing`, `status`, `waiting`, `children`, `training`, `reports`, `recovery`,
+`malformed` and `fault_marks` are pure: decisions use them.
 """

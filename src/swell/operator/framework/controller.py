@@ -6,15 +6,15 @@ The same for every kind, and decides nothing: the kind's `decide` does.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Generic
 
-from swell.api.core import EventSeverity, Node
-from swell.api.gpu_faults import rules_of
-from swell.api.kinds import NODES
 from swell.api.meta import Body, Key
+from swell.api.pod import Pod
 from swell.history.keeper import HistoryKeeper, HistorySources
 from swell.operator.framework.fault_keeper import FaultKeeper
-from swell.operator.framework.gpuwatch import GpuFaultLimits, GpuFaultWatch
+from swell.operator.framework.gpu_health import GpuHealth
+from swell.operator.framework.gpu_states import PodDevices
 from swell.operator.framework.kind import (
     ON_NODE,
     ControllerDependencies,
@@ -44,7 +44,7 @@ from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import ManagedService
-from swell.runtime.plan import NOTHING, EmitEvent, Plan
+from swell.runtime.plan import NOTHING, Plan
 from swell.runtime.reviews import ReviewedPod
 from swell.runtime.uncertain import Children
 
@@ -52,8 +52,6 @@ log = get_logger(__name__)
 
 # The component that events name, and the user the operator acts as in the embedded cluster.
 ACTOR = "swell-operator"
-# The reason of the event on a node whose fault is held back with those of many others.
-FAULTS_HELD = "GpuFaultsHeld"
 # Priority classes are waited for only this long: without the right to list them they never come.
 _PRIORITIES_S = 5.0
 
@@ -77,13 +75,14 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             meter.watch(self.informers.jobs.all)
             sink = meter.counting(sink)
         sink = LoggingSink(kind.names.controller, sink)
+        self.gpus = self._gpu_health(clock, sink)
         # The watch notes a node's change before jobs are woken for it: its handler is added first.
         self.nodes = NodeWatch(
             self.informers.nodes,
             dependencies.queue(),
             clock,
             self._wake_on,
-            self._fault_watch(clock, sink),
+            self.gpus.of_nodes if self.gpus is not None else None,
         )
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
         self.controller = self._controller(dependencies, sink)
@@ -100,16 +99,17 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
             node_states=self.nodes.states,
         )
 
-    def _fault_watch(self, clock: Clock, sink: EventSink) -> GpuFaultWatch:
-        settings, warning = self._kind.settings, EventSeverity.WARNING
-
-        def report(node: Node, why: str) -> None:
-            meta = node.metadata
-            sink.record(EmitEvent(NODES, meta.key, meta.uid, warning, FAULTS_HELD, why))
-
-        rules = rules_of(settings.gpu_fault_conditions, settings.gpu_fault_taints)
-        limits = GpuFaultLimits(settings.gpu_fault_after_s, settings.gpu_fault_max_share)
-        return GpuFaultWatch(rules, limits, settings.gpu_resources, clock, report)
+    def _gpu_health(self, clock: Clock, sink: EventSink) -> GpuHealth | None:
+        if self._kind.gpu_informers is None:
+            return None
+        return GpuHealth(
+            self._kind.settings,
+            self._kind.gpu_informers(self.informers),
+            clock,
+            sink,
+            pods_on=lambda node: self.informers.pods.by_index(ON_NODE.name, node),
+            wake=self._wake_for,
+        )
 
     def _controller(
         self, dependencies: ControllerDependencies, sink: EventSink
@@ -291,14 +291,25 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         is_leaving = job.metadata.deletion_timestamp is not None
         is_recorded = not is_leaving or self.history is None or self.history.is_kept(key, uid)
         mass = self.nodes.mass_failure()
-        inputs = SnapshotInputs(refused, self.nodes.states, stored, report, is_recorded, mass)
+        inputs = SnapshotInputs(
+            refused, self.nodes.states, stored, report, is_recorded, mass, self._devices_of
+        )
         return self._kind.snapshot(job, self.informers, inputs)
+
+    def _devices_of(self, pods: Iterable[Pod]) -> Mapping[str, PodDevices]:
+        return self.gpus.devices_of(pods) if self.gpus is not None else {}
 
     def _wake_on(self, node: str) -> None:
         """Look again at the jobs that have a pod on this node."""
         for pod in self.informers.pods.by_index(ON_NODE.name, node):
             for key in self._kind.jobs_of(pod):
                 self.controller.wake(key)
+
+    def _wake_for(self, pod: Key) -> None:
+        """Look again at the job of a pod."""
+        found = self.informers.pods.get(pod)
+        for key in self._kind.jobs_of(found) if found is not None else ():
+            self.controller.wake(key)
 
     def _wake_dependents(self, key: Key) -> None:
         if self._kind.dependents is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from swell.api.core import Node
 from swell.api.kinds import PODS
 from swell.api.pod import Pod
+from swell.operator.framework.gpu_states import GpuDrop
 from swell.runtime.plan import DeleteObject
 
 # Kubernetes' taint by which an administrator declares that a node is powered off.
@@ -29,13 +30,15 @@ class NodeState:
 
     `unready_since` is when the node was first seen unready, if it has been unready ever since.
     `is_fresh` means that this was read from the API server itself within the last seconds.
-    A broken GPU that the node reports counts from `gpu_fault_at` on; None: at once.
+    A broken GPU that the node reports counts from `gpu_fault_at` on; None: at once. `gpu_drop` are
+    GPUs of its pods that it cannot allocate any more.
     """
 
     node: Node | None
     unready_since: float | None = None
     is_fresh: bool = True
     gpu_fault_at: float | None = None
+    gpu_drop: GpuDrop | None = None
 
 
 def is_ready(node: Node) -> bool:

@@ -20,6 +20,8 @@ from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.history.settings import PlaceOf, RecordMeter
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.gpu_health import GpuInformers
+from swell.operator.framework.gpu_states import PodDevices
 from swell.operator.framework.malformed import JobSnapshot, MalformedRules
 from swell.operator.framework.mass_failure import MassFailure
 from swell.operator.framework.orphans import OrphanRules
@@ -51,6 +53,7 @@ SnapshotT = TypeVar("SnapshotT", bound=JobSnapshot)
 InformersT = TypeVar("InformersT", bound="JobInformers[Any]")
 
 NodeStates = Callable[[Iterable[str]], Mapping[str, NodeState]]
+DevicesOf = Callable[[Iterable[Pod]], Mapping[str, PodDevices]]
 
 
 def _node_of(_: ObjectMeta, pod: Pod | None) -> Sequence[str]:
@@ -156,6 +159,8 @@ class SnapshotInputs:
     is_recorded: bool = True
     # Many nodes are not ready at once: restarts are held back for a while.
     mass_failure: MassFailure | None = None
+    # What is known of the devices of pods, by the names of those that have GPUs.
+    devices_of: DevicesOf = lambda _: {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     job_of: Callable[[Pod], Key | None] = lambda _: None
     # The failures that its jobs blame on nodes; None for a kind whose jobs blame none.
     fault_rules: FaultRules[JobT] | None = None
+    # By what its operator follows how GPUs are; None for a kind that does nothing about them.
+    gpu_informers: Callable[[InformersT], GpuInformers] | None = None
     meter: Callable[[CollectorRegistry], JobMeter[JobT]] | None = None
     # The job, role and index of a pod, for the record of the job's life.
     place_of: PlaceOf | None = None

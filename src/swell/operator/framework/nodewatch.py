@@ -9,10 +9,14 @@ record, so a node that looks lost is read from the API server itself before it c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from swell.api.core import Node
 from swell.api.meta import Key
+from swell.api.pod import Pod
 from swell.operator.framework.fencing import NodeState, is_ready
+from swell.operator.framework.gpu_drops import GpuDropWatch
+from swell.operator.framework.gpu_states import GpuDrop
 from swell.operator.framework.gpuwatch import GpuFaultWatch
 from swell.operator.framework.mass_failure import MassFailure, MassFailureWatch
 from swell.runtime.cache import StaleListError
@@ -30,6 +34,15 @@ CERTAIN_S = 5.0
 _KEPT_S = 600.0
 
 
+@dataclass(frozen=True, slots=True)
+class NodeFaultWatches:
+    """The watches of broken GPUs, and the pods on a node that is named."""
+
+    gpus: GpuFaultWatch
+    drops: GpuDropWatch
+    pods_on: Callable[[str], Iterable[Pod]]
+
+
 class NodeWatch:
     """Answers what is certain about nodes.
 
@@ -43,7 +56,7 @@ class NodeWatch:
         queue: WorkQueue[Key],
         clock: Clock,
         on_known: Callable[[str], None],
-        faults: GpuFaultWatch | None = None,
+        faults: NodeFaultWatches | None = None,
     ) -> None:
         self._faults = faults
         self._nodes = nodes
@@ -71,7 +84,9 @@ class NodeWatch:
             if self._nodes.malformed(Key("", name)) is not None:
                 continue
             if node is not None and is_ready(node):
-                known[name] = NodeState(node, gpu_fault_at=self._fault_at(name))
+                known[name] = NodeState(
+                    node, gpu_fault_at=self._fault_at(name), gpu_drop=self._drop_of(node)
+                )
                 continue
             is_fresh = self._clock.monotonic() - self._read_s.get(name, -CERTAIN_S) < CERTAIN_S
             if not is_fresh:
@@ -130,7 +145,8 @@ class NodeWatch:
             now_s=self._clock.monotonic(),
         )
         if self._faults is not None:
-            self._faults.note(key.name, node)
+            self._faults.gpus.note(key.name, node)
+            self._faults.drops.note(key.name, node)
         if node is not None and not is_ready(node):
             transition = _last_transition(node)
             if self._transitions.get(key.name) != transition:
@@ -145,8 +161,18 @@ class NodeWatch:
             self._read_s.pop(key.name, None)
 
     def _fault_at(self, name: str) -> float | None:
-        at = None if self._faults is None else self._faults.counts_at(name)
-        return None if at is None else self._clock.now() + (at - self._clock.monotonic())
+        at = None if self._faults is None else self._faults.gpus.counts_at(name)
+        return None if at is None else self._wall(at)
+
+    def _drop_of(self, node: Node) -> GpuDrop | None:
+        if self._faults is None:
+            return None
+        pods = self._faults.pods_on(node.metadata.name)
+        drop = self._faults.drops.drop_of(node, pods)
+        return None if drop is None else replace(drop, at=self._wall(drop.at))
+
+    def _wall(self, at: float) -> float:
+        return self._clock.now() + (at - self._clock.monotonic())
 
     def _unready_since(self, name: str) -> float:
         """The time in wall time, which is what decisions compare."""

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.api.gpu_faults import DEFAULT_CONDITIONS, DEFAULT_DRIVERS, DEFAULT_TAINTS
+from swell.api.gpu_faults import (
+    DEFAULT_CONDITIONS,
+    DEFAULT_DEVICE_TAINTS,
+    DEFAULT_DRIVERS,
+    DEFAULT_TAINTS,
+)
 from swell.api.node_faults import HALF_LIFE_S
 from swell.history.settings import HistorySettings
+from swell.operator.framework.gpu_states import REPORT
 
 VOLCANO_GANGS = "volcano"
 NATIVE_GANGS = "native"
@@ -37,11 +43,14 @@ class OperatorSettings:
     gpu_resources: tuple[str, ...] = GPU_RESOURCES
     # How much is kept of jobs beyond their objects; None keeps nothing.
     history: HistorySettings | None = None
-    # By what nodes report a broken GPU, which drivers' devices are GPUs, how long a fault must last
-    # to count, and the share of the nodes with GPUs that may turn faulty together (two always may).
+    # By what nodes and DRA drivers report a broken GPU, which drivers' devices are GPUs, how long a
+    # fault must last to count, the share of the nodes with GPUs that may turn faulty together (two
+    # always may), and what follows when a node can allocate fewer GPUs than its pods have.
     gpu_fault_conditions: tuple[str, ...] = DEFAULT_CONDITIONS
     gpu_fault_taints: tuple[str, ...] = DEFAULT_TAINTS
+    gpu_fault_device_taints: tuple[str, ...] = DEFAULT_DEVICE_TAINTS
     gpu_drivers: tuple[str, ...] = DEFAULT_DRIVERS
+    gpu_allocatable_drop: str = REPORT
     gpu_fault_after_s: float = 15.0
     gpu_fault_max_share: float = 0.2
     # The weight of a failure that is blamed on a node halves in this time. Suspects are nodes on

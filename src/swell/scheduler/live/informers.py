@@ -66,7 +66,8 @@ _ALWAYS_SERVED = InformerOptions()
 _OPTIONAL = InformerOptions(is_optional=True)
 # Roles of the release before do not give the right to read these, and gangs need few of them.
 _SPARE = InformerOptions(is_optional=True, may_be_forbidden=True)
-_DEVICES = InformerOptions(is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S)
+# A server that lacks these today lacks them for long, so it is rarely asked again.
+_SELDOM = InformerOptions(is_optional=True, may_be_forbidden=True, recheck_s=GATED_RECHECK_S)
 _GATED = InformerOptions(is_optional=True, recheck_s=GATED_RECHECK_S)
 
 
@@ -131,15 +132,15 @@ class SchedulerInformers:
             claims=informer(PERSISTENT_VOLUME_CLAIMS, _SPARE),
             volumes=informer(PERSISTENT_VOLUMES, _SPARE),
             storage_classes=informer(STORAGE_CLASSES, _SPARE),
-            csi_nodes=informer(CSI_NODES, _SPARE),
-            csi_drivers=informer(CSI_DRIVERS, _SPARE),
-            storage_capacities=informer(CSI_STORAGE_CAPACITIES, _SPARE),
-            volume_attachments=informer(VOLUME_ATTACHMENTS, _SPARE),
-            resource_slices=informer(RESOURCE_SLICES, _DEVICES),
-            device_classes=informer(DEVICE_CLASSES, _DEVICES),
-            resource_claims=informer(RESOURCE_CLAIMS, _DEVICES),
+            csi_nodes=informer(CSI_NODES, _SELDOM),
+            csi_drivers=informer(CSI_DRIVERS, _SELDOM),
+            storage_capacities=informer(CSI_STORAGE_CAPACITIES, _SELDOM),
+            volume_attachments=informer(VOLUME_ATTACHMENTS, _SELDOM),
+            resource_slices=informer(RESOURCE_SLICES, _SELDOM),
+            device_classes=informer(DEVICE_CLASSES, _SELDOM),
+            resource_claims=informer(RESOURCE_CLAIMS, _SELDOM),
             hyper_nodes=informer(HYPER_NODES, _SPARE),
-            quotas=informer(RESOURCE_QUOTAS, _OPTIONAL, (BY_NAMESPACE,)),
+            quotas=informer(RESOURCE_QUOTAS, _GATED, (BY_NAMESPACE,)),
         )
 
     @property

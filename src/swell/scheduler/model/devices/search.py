@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from swell.api.devices import RESULTS_MAX, Device, DeviceConstraint, DeviceTaint, DeviceToleration
+from swell.api.devices import RESULTS_MAX, Device, DeviceConstraint, DeviceToleration
+from swell.api.matching import tolerates_of_device
 from swell.scheduler.model.devices.offers import DeviceId, OfferedDevice
 from swell.scheduler.model.devices.pools import (
     DeviceView,
@@ -318,16 +319,7 @@ def attribute_of(device: OfferedDevice, name: str) -> tuple[str, object] | None:
 def is_tainted(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:
     """Whether a taint keeps the device from claims with these tolerations."""
     return any(
-        taint.effect in _FORBIDDING and not any(_tolerates(one, taint) for one in tolerations)
+        taint.effect in _FORBIDDING
+        and not any(tolerates_of_device(one, taint) for one in tolerations)
         for taint in device.taints
     )
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in {"", "Equal"} and toleration.value == taint.value
