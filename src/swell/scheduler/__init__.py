@@ -15,6 +15,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `domain_fit`: whether a gang fits into one of them.
 - `domain_reasons`: why it does not.
 - `domain_claims`: which of them is cleared for a gang by preempt and reclaim.
+- `node_scores`: what all nodes are worth to a shape, kept up to date.
 - `placement`: which node is best for a task.
 - `gathering`: the same for tasks that gather in parts of the network.
 - `eviction_units`: which pods leave together.

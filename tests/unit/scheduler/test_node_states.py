@@ -40,13 +40,17 @@ def test_states_after_placed_tasks_have_what_is_left() -> None:
     assert task is not None
     states, (start,) = snapshot.nodes.states, snapshot.nodes.state_of().tolist()
 
-    chain = states.chain(start, task.shape, 3, now=True)
+    n_known, chain = len(states), [start]
+    for _ in range(3):
+        chain.append(states.after(chain[-1], task.shape, now=True))
 
-    assert states.columns(chain).idle[0].tolist() == [2000, 1000, 0]
-    assert states.after(start, task.shape, now=True) == chain[0]
-    assert states.after(chain[0], task.shape, now=True) == chain[1]
+    assert states.columns(chain).idle[0].tolist() == [3000, 2000, 1000, 0]
+    assert states.since(n_known).idle[0].tolist() == [2000, 1000, 0]
+    assert states.after(start, task.shape, now=True) == chain[1]
+    assert states.idle_is_future
     later = states.columns([states.after(start, task.shape, now=False)])
     assert (later.idle[0].item(), later.future[0].item()) == (3000, 2000)
+    assert not states.idle_is_future
 
 
 def test_states_that_no_node_has_are_forgotten() -> None:

@@ -2,7 +2,7 @@
 
 The state of a node is all that changes with its tasks and all that it has: allocatable, idle and
 future resources. Nodes of a few kinds that take pods of a few shapes go through the same states
-again and again; what a shape scores in a state is computed once (`placement`).
+again and again; what a shape scores in a state is computed once (`node_scores`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell.scheduler.model.resources import Matrix, Places
+from swell.scheduler.model.resources import Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
 
-_N_PARTS = 3  # allocatable, idle, future: one below the other, they tell states apart
-_COLUMNS_MIN = 64
+_ROWS_MIN = 64
 
 
 class NodeColumns(NamedTuple):
@@ -29,42 +28,41 @@ class NodeColumns(NamedTuple):
 
 
 class NodeStates:
-    """Every state seen so far, and which state follows when a task of some shape is placed."""
+    """Every state seen so far, and which state follows when a task of some shape is placed.
+
+    States are numbered in the order in which they were seen. So who remembers how many there were
+    finds those that are new since: see `since`.
+    """
 
     def __init__(self, width: int) -> None:
         self._width = width
-        # The parts of each state, and the divisor below them: one column a state.
-        self._columns: Matrix = np.zeros(((_N_PARTS + 1) * width, _COLUMNS_MIN))
+        # One row a state: its four parts, one after the other. A row of its own is what a new state
+        # is made from, compared by and kept as, at the cost of one small array each.
+        self._rows: Matrix = np.zeros((_ROWS_MIN, len(NodeColumns._fields) * width))
         self._numbers: dict[bytes, int] = {}
-        # By serial of the shape and whether the task starts now: by state, the state that follows.
+        # By serial of the shape and whether the task starts now: by state, the state that follows;
+        # and what has to be subtracted from a state's row.
         self._following: dict[tuple[int, bool], dict[int, int]] = {}
+        self._taken: dict[tuple[int, bool], Vector] = {}
+        self.idle_is_future = True  # in every state so far
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def numbers(self, columns: Matrix) -> list[int]:
-        """Returns the numbers of the states of columns that have all three parts."""
-        known, width, found = self._numbers, self._width, []
-        rows = np.ascontiguousarray(columns.T)
-        size = rows.shape[1] * rows.itemsize
-        content = rows.tobytes()
-        for at in range(rows.shape[0]):
-            key = content[at * size : (at + 1) * size]
-            number = known.get(key)
-            if number is None:
-                number = known[key] = len(known)
-                if number >= self._columns.shape[1]:
-                    self._columns = np.pad(self._columns, ((0, 0), (0, number)))
-                column, has = self._columns[:, number], rows[at, :width]
-                column[: _N_PARTS * width] = rows[at]
-                column[_N_PARTS * width :] = np.where(has == 0, np.inf, has)
-            found.append(number)
-        return found
+    def numbers(self, allocatable: Matrix, idle: Matrix, future: Matrix) -> list[int]:
+        """Returns the numbers of the states of some nodes, one column each."""
+        self.idle_is_future = self.idle_is_future and bool((idle == future).all())
+        divisor = np.where(allocatable == 0, np.inf, allocatable)
+        rows = np.concatenate([allocatable, idle, future, divisor]).T
+        return [self._number(row) for row in np.ascontiguousarray(rows)]
 
     def columns(self, states: Sequence[int] | Places) -> NodeColumns:
         """Returns the amounts of some states."""
-        width, columns = self._width, self._columns.take(states, axis=1)
-        return NodeColumns(*(columns[at : at + width] for at in range(0, len(columns), width)))
+        return self._parts(self._rows[states])
+
+    def since(self, number: int) -> NodeColumns:
+        """Returns the amounts of all states from this number on."""
+        return self._parts(self._rows[number : len(self)])
 
     def following(self, shape: Shape, *, now: bool) -> dict[int, int]:
         """Returns the known next states when one task of the shape is placed, by state.
@@ -75,24 +73,36 @@ class NodeStates:
         found = self._following.get(key)
         if found is None:
             found = self._following[key] = {}
+            nothing = np.zeros(self._width)
+            parts = (nothing, shape.request if now else nothing, shape.request, nothing)
+            self._taken[key] = np.concatenate(parts)
         return found
 
     def after(self, state: int, shape: Shape, *, now: bool) -> int:
         """Returns the state that follows when one task of the shape is placed."""
-        found = self.following(shape, now=now).get(state)
-        return self.chain(state, shape, 1, now=now)[0] if found is None else found
-
-    def chain(self, state: int, shape: Shape, n: int, *, now: bool) -> list[int]:
-        """Returns the states after 1, 2, ... n tasks of the shape, and remembers them."""
-        width = self._width
-        columns = np.repeat(self._columns[: _N_PARTS * width, state, None], n, axis=1)
-        taken = np.multiply.outer(shape.request, np.arange(1.0, n + 1))
-        columns[2 * width :] -= taken
-        if now:
-            columns[width : 2 * width] -= taken
-        found = self.numbers(columns)
         following = self.following(shape, now=now)
-        for one in found:
-            following[state] = one
-            state = one
+        found = following.get(state)
+        if found is None:
+            row = self._rows[state] - self._taken[shape.serial, now]
+            self.idle_is_future = self.idle_is_future and now
+            found = following[state] = self._number(row)
         return found
+
+    def _number(self, row: Vector) -> int:
+        key = row.tobytes()
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            if number == len(self._rows):
+                self._rows = np.pad(self._rows, ((0, number), (0, 0)))
+            self._rows[number] = row
+        return number
+
+    def _parts(self, rows: Matrix) -> NodeColumns:
+        columns, width = np.ascontiguousarray(rows.T), self._width
+        return NodeColumns(
+            columns[:width],
+            columns[width : 2 * width],
+            columns[2 * width : 3 * width],
+            columns[3 * width :],
+        )

@@ -36,7 +36,7 @@ from swell.scheduler.model.tasks import (
 T = TypeVar("T", np.float64, np.bool_, np.intp)
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
 # States are forgotten between sessions when there are so many more of them than nodes.
-_STATES_PER_NODE_MAX = 4
+_STATES_PER_NODE_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,11 @@ class NodeTable:
         """The states of which `state_of` has the numbers."""
         if self._unidentified:
             places = np.array(list(self._unidentified), dtype=np.intp)
-            parts = (self._allocatable, self._idle, self._future)
-            columns = np.concatenate([part.take(places, axis=1) for part in parts])
-            self._state_of[places] = self._states.numbers(columns)
+            self._state_of[places] = self._states.numbers(
+                self._allocatable.take(places, axis=1),
+                self._idle.take(places, axis=1),
+                self._future.take(places, axis=1),
+            )
             self._unidentified.clear()
         return self._states
 
