@@ -131,7 +131,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "no pod is protected": (
         "protected_victims",
-        plant(tasks, "_flag", lambda pod, key, default: True),
+        plant(tasks, "_is_preemptable", lambda labels, notes: True),
     ),
 }
 

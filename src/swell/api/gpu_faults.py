@@ -9,7 +9,7 @@ never a fault, and neither is a taint of a device that keeps nobody away.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Protocol
@@ -124,7 +124,7 @@ class TaintRule:
 class GpuFaultRules:
     """All rules of a process."""
 
-    conditions: tuple[ConditionRule, ...]
+    conditions: Mapping[str, tuple[ConditionRule, ...]]  # by the type that they are about
     taints: tuple[TaintRule, ...]
     device_taints: tuple[TaintRule, ...] = ()
 
@@ -154,7 +154,8 @@ class GpuFaultRules:
 
     def _holding(self, node: Node) -> Iterator[Condition]:
         for condition in node.status.conditions:
-            if any(rule.holds(condition) for rule in self.conditions):
+            rules = self.conditions.get(condition.type)
+            if rules is not None and any(rule.holds(condition) for rule in rules):
                 yield condition
 
 
@@ -165,8 +166,11 @@ def rules_of(
     device_taints: tuple[str, ...] = (),
 ) -> GpuFaultRules:
     """Returns the rules that these entries mean; raises GpuRuleError for one that means none."""
+    by_type: dict[str, tuple[ConditionRule, ...]] = {}
+    for rule in map(_condition, _distinct(conditions)):
+        by_type[rule.type] = (*by_type.get(rule.type, ()), rule)
     return GpuFaultRules(
-        tuple(_condition(entry) for entry in _distinct(conditions)),
+        by_type,
         tuple(_taint(entry, _EFFECTS) for entry in _distinct(taints)),
         tuple(_taint(entry, _DEVICE_EFFECTS) for entry in _distinct(device_taints)),
     )

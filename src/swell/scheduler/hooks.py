@@ -110,12 +110,12 @@ class Hooks:
     # lacks for one task of a shape. False while the first queue lacks none.
     frees_quota: Callable[[QueueInfo, Shape, QueueInfo, Vector], bool] | None = None
 
-    # Victims. The `_job` hooks are a cheap first filter: they may pass a job none of whose tasks
-    # the vote grants, but never reject one whose tasks it would grant.
+    # Victims. The hooks about a whole job or queue are a cheap first filter: they may pass one none
+    # of whose tasks the vote grants, but never reject one whose tasks it would grant.
     preemptable: VictimVote | None = None
     preemptable_job: Callable[[Task, JobInfo], bool] | None = None
     reclaimable: VictimVote | None = None
-    reclaimable_job: Callable[[Task, JobInfo], bool] | None = None
+    reclaimable_queue: Callable[[QueueInfo], bool] | None = None
     shuffle_victims: Callable[[Sequence[Task]], Sequence[Task]] | None = None
 
     # Nodes. `node_filter` depends on the shape only, so no eviction changes it. `task_filter`
@@ -128,6 +128,7 @@ class Hooks:
     # Scores nodes by their utilization (resources x nodes) with one more task of the shape. A value
     # above 1 means too full; a resource that a node does not have counts as 0. The score of a node
     # depends on its own utilization only: it is kept for all nodes in the same state (ADR 172).
+    # The vector is a new one, and the caller's to change; the matrix is not to be written to.
     load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
     # Scores the nodes that can take the task against each other; None if nothing is to compare.
@@ -208,7 +209,7 @@ class Votes:
         self._preemptable = flat(tiers, lambda h: h.preemptable, "enablePreemptable")
         self._preemptable_job = flat(tiers, lambda h: h.preemptable_job, "enablePreemptable")
         self._reclaimable = flat(tiers, lambda h: h.reclaimable, "enableReclaimable")
-        self._reclaimable_job = flat(tiers, lambda h: h.reclaimable_job, "enableReclaimable")
+        self._reclaimable_queue = flat(tiers, lambda h: h.reclaimable_queue, "enableReclaimable")
         self._shuffle_victims = by_tier(tiers, lambda h: h.shuffle_victims, "enabledVictim")
         self._unschedulable = flat(tiers, lambda h: h.unschedulable)
         offers = flat(tiers, lambda h: h.offers_gradients or None, "enabledHyperNodeGradient")
@@ -390,9 +391,9 @@ class Votes:
         """Whether any task of the job could be preempted. False when no plugin votes on victims."""
         return bool(self._preemptable) and all(v(preemptor, job) for v in self._preemptable_job)
 
-    def may_reclaim(self, preemptor: Task, job: JobInfo) -> bool:
-        """The same for reclaim."""
-        return bool(self._reclaimable) and all(v(preemptor, job) for v in self._reclaimable_job)
+    def may_reclaim_from(self, queue: QueueInfo) -> bool:
+        """Whether any task of the queue could be reclaimed, by whichever other queue."""
+        return bool(self._reclaimable) and all(vote(queue) for vote in self._reclaimable_queue)
 
     def shuffle_victims(self, tasks: Sequence[Task]) -> list[Task]:
         """Returns the tasks that the first tier with an answer wants moved, by name."""

@@ -213,16 +213,17 @@ class NodeScores:
 
     def _load_score(self, shape: Shape, columns: NodeColumns) -> Vector:
         """Returns the part of the score that depends on the load with one more task."""
-        total = np.zeros(columns.idle.shape[1])
-        if self._load_scores:
-            fill = columns.allocatable - columns.idle
-            fill += shape.request[:, None]
-            fill /= columns.divisor
-            for score in self._load_scores:
-                total += score(shape, fill)
-            total *= SCORE_STEPS
-            np.rint(total, out=total)
-        return total
+        if not self._load_scores:
+            return np.zeros(columns.idle.shape[1])
+        fill = columns.allocatable - columns.idle
+        fill += shape.request[:, None]
+        fill /= columns.divisor
+        first, *others = self._load_scores
+        total = first(shape, fill)
+        for score in others:
+            total += score(shape, fill)
+        total *= SCORE_STEPS
+        return np.rint(total, out=total)
 
 
 class _Turns:

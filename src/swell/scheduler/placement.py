@@ -288,7 +288,7 @@ class Placer:
 
         A node counts for the first reason that excludes it, but for each resource it lacks.
         """
-        present = np.array([node is not None for node in self._nodes.objects], dtype=np.bool_)
+        present = self._nodes.present
         # `left` are the nodes that no check has excluded so far.
         left = present & self._nodes.ready
         counts = [NodeCount(WaitReason.NODE_NOT_READY, int((present & ~left).sum()))]

@@ -116,9 +116,8 @@ def _rules(session: Session) -> VictimRules:
         return (
             job
             for queue in session.snapshot.queues.values()
-            if queue is not own and queue.reclaimable
+            if queue is not own and queue.reclaimable and votes.may_reclaim_from(queue)
             for job in queue.jobs.values()
-            if votes.may_reclaim(preemptor, job)
         )
 
     takes_whole = session.config.arguments_of(ACTION).flag(ALLOW_WHOLE, default=True)

@@ -124,7 +124,7 @@ def _refused(
         return f"queue {queue.name} is not reclaimable"
     if own.queue is not None and not session.votes.is_preemptive(own.queue, preemptor):
         return f"queue {own.queue.name} has no claim to more"
-    if not session.votes.may_reclaim(preemptor, job):
+    if not session.votes.may_reclaim_from(queue):
         return f"queue {queue.name} holds no more than it deserves"
     return ""
 

@@ -12,6 +12,7 @@
 - `jobs`: PodGroups with their tasks.
 - `job_sums`: what tasks add to the sums of their job and queue.
 - `annotated_gangs`: the sub-groups that annotations of pods ask for.
+- `twins`: pods that are equal to the one before, read at less cost.
 - `membership`: which group each pod belongs to.
 - `priorities`: priority classes.
 - `ungrouped`: a virtual group for each pod that names none.

@@ -233,9 +233,7 @@ def build_tree(entries: Sequence[TreeEntry], nodes: NodeTable) -> DomainTree:
     index_of = {name: index for index, name in enumerate(kept)}
     root = len(kept)
     tiers = [acceptance.kept[name].tier for name in kept]
-    everywhere = np.array(
-        [place for place, node in enumerate(nodes.objects) if node is not None], dtype=np.intp
-    )
+    everywhere = np.flatnonzero(nodes.present)
     return DomainTree(
         names=[*kept, ROOT_NAME],
         tiers=[*tiers, max(tiers, default=0) + 1],

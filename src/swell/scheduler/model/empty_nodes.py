@@ -148,7 +148,7 @@ class EmptyNodes:
                 yield Shortage(name, amount_text(name, float(shape.request[place])), has)
 
     def _present(self) -> Mask:
-        return np.fromiter((node is not None for node in self._nodes.objects), np.bool_)
+        return self._nodes.present
 
     def _matching(self, shape: Shape) -> Mask:
         spec = shape.spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Vector
-from swell.scheduler.model.tasks import ASKED, HELD, Task, TaskStatus, are_alike
+from swell.scheduler.model.tasks import ASKED, HELD, Task, TaskStatus
 
 
 def count_in_job(task: Task, job: JobInfo, n: int) -> None:
@@ -37,16 +37,6 @@ def shift_in_job(task: Task, job: JobInfo, old: TaskStatus, new: TaskStatus, n: 
     asked = ASKED[new] - ASKED[old]
     if asked:
         _ask(job, asked * n * shape.request)
-
-
-def are_counted_alike(task: Task, other: Task) -> bool:
-    """Whether two tasks count alike in the same job."""
-    return (
-        task.job is other.job
-        and task.status is other.status
-        and task.is_foreign == other.is_foreign
-        and are_alike(task, other)
-    )
 
 
 def _hold(job: JobInfo, amount: Vector) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.gpu_faults import GpuFaultRules, rules_of
+from swell.api.pod import QuantityText
 from swell.api.quantity import QuantityError
 from swell.scheduler.model.images import NodeImages
 from swell.scheduler.model.node_states import NodeColumns, NodeStates
@@ -91,6 +92,12 @@ class NodeTable:
         # How many tasks take room either only now or only later. While there is none, as in most
         # sessions, `idle` and `future` are equal: amounts are whole numbers, whose sums are exact.
         self._n_leaving_or_coming = 0
+        # Found when they are asked for, for a layout and a version.
+        self._present = np.zeros(0, dtype=np.bool_)
+        self._present_layout = -1
+        self._tainted: list[tuple[int, Node]] = []
+        self._tainted_version = -1
+        self._read_amounts: tuple[Mapping[str, QuantityText], Vector] = ({}, dimensions.zero())
         self.version = 0  # of all that does not change with tasks: nodes, labels, taints
         self.layout = 0  # the version of which nodes there are, with which labels and places
 
@@ -170,6 +177,25 @@ class NodeTable:
         return self._open[: len(self.names)]
 
     @property
+    def present(self) -> Mask:
+        """The nodes that exist: others are known only from pods that name them."""
+        if self._present_layout != self.layout:
+            self._present_layout = self.layout
+            self._present = np.array([node is not None for node in self.objects], dtype=np.bool_)
+        return self._present
+
+    @property
+    def tainted(self) -> Sequence[tuple[int, Node]]:
+        """The nodes that have taints, with their places: usually few."""
+        if self._tainted_version != self.version:
+            self._tainted_version = self.version
+            nodes = enumerate(self.objects)
+            self._tainted = [
+                (at, node) for at, node in nodes if node is not None and node.spec.taints
+            ]
+        return self._tainted
+
+    @property
     def n_free(self) -> int:
         """How many places have no node."""
         return len(self._free)
@@ -227,7 +253,7 @@ class NodeTable:
             self.layout += 1
         wrong = ""
         try:
-            self._set_allocatable(place, self._dimensions.vector(node.status.allocatable))
+            self._set_allocatable(place, self._amounts(node.status.allocatable))
         except QuantityError as error:
             # The amounts that were read last stay, those of a new node are 0.
             wrong = f"node {name}: allocatable: {error}"
@@ -455,6 +481,14 @@ class NodeTable:
         if TAKES_LATER[status]:
             self._future[:, place] += request
         self.changes.append(place)
+
+    def _amounts(self, allocatable: Mapping[str, QuantityText]) -> Vector:
+        """Returns a vector, that of the last node if this one has the same: pools are of equals."""
+        read, vector = self._read_amounts
+        if allocatable != read or len(vector) != self._dimensions.width:
+            vector = self._dimensions.vector(allocatable)
+            self._read_amounts = (allocatable, vector)
+        return vector
 
     def _set_allocatable(self, place: int, allocatable: Vector) -> None:
         if len(allocatable) > self._allocatable.shape[0]:

@@ -36,7 +36,7 @@ from swell.scheduler.model.elastic import (
 )
 from swell.scheduler.model.empty_nodes import EmptyNodes
 from swell.scheduler.model.hyper_nodes import HyperNodes
-from swell.scheduler.model.job_sums import are_counted_alike, count_in_job, shift_in_job
+from swell.scheduler.model.job_sums import count_in_job, shift_in_job
 from swell.scheduler.model.jobs import JobInfo, read_job
 from swell.scheduler.model.label_domains import LabelDomains
 from swell.scheduler.model.label_topology import LabelTopology
@@ -64,8 +64,10 @@ from swell.scheduler.model.tasks import (
     Task,
     TaskStatus,
     are_alike,
+    read_task,
     status_of,
 )
+from swell.scheduler.model.twins import may_have_twins, read_twin
 
 SCHEDULER_NAMES = frozenset({"swell"})
 # Tasks with which a gang counts as started, in whole or in part.
@@ -260,17 +262,33 @@ class SchedulerSnapshot:
         """
         alike: list[Task] = []
         for pod, unreadable in pods:
+            if alike and not unreadable and self._put_twin(pod, alike):
+                continue
+            self._count_alike(alike)
+            alike = []
             task = self._put_task(pod, unreadable)
             job = self.jobs.get(task.group_key)
             if job is None or job.native is not None:
                 self._join_noted(task)
                 continue
             self._enlist_uncounted(task, job)
-            if alike and not are_counted_alike(alike[0], task):
-                self._count_alike(alike)
-                alike = []
-            alike.append(task)
+            if may_have_twins(task):
+                alike.append(task)
+            else:
+                count_in_job(task, job, 1)
         self._count_alike(alike)
+
+    def _put_twin(self, pod: Pod, alike: list[Task]) -> bool:
+        """Adds a pod to its job, and to these, if it is new and equal to theirs in all but name."""
+        meta, first = pod.metadata, alike[0]
+        key = f"{meta.namespace}/{meta.name}"
+        task = None if key in self._tasks else read_twin(first, key, pod)
+        if task is None or first.job is None:
+            return False
+        self._tasks[key] = first.job.tasks[key] = task
+        task.shape.n_tasks += 1
+        alike.append(task)
+        return True
 
     def _put_task(self, pod: Pod, unreadable: str, group: str = "") -> Task:
         """Adds or replaces the task of a pod, on its node; its group is only noted yet."""
@@ -286,7 +304,7 @@ class SchedulerSnapshot:
             unreadable = unreadable or f"pod {key}: {error}"
             shape = self._shapes.take(PodSpec(), is_known=False)
         self._match_width()
-        task = self._tasks[key] = Task(key, pod, shape, notes)
+        task = self._tasks[key] = read_task(key, pod, shape, notes)
         task.unreadable = unreadable
         status = status_of(pod)
         task.status = self.roles.join(task, status) if meta.labels else status

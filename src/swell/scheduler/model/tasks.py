@@ -6,11 +6,13 @@ A task holds what is read off its pod once. Its node and status change only thro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from swell.api import codec
 from swell.api.meta import ObjectMeta
@@ -30,6 +32,7 @@ from swell.scheduler.model.resources import (
 if TYPE_CHECKING:
     from swell.scheduler.model.elastic import ElasticRole
     from swell.scheduler.model.jobs import JobInfo
+    from swell.scheduler.model.podset_annotations import PodSetRequest
     from swell.scheduler.model.sub_groups import SubGroup
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
@@ -239,65 +242,34 @@ class ShapeCache:
             shape.set_request(widened(shape.request, width))
 
 
-class Task:
-    """One pod, with its status and node in the snapshot."""
+class Task(Struct, eq=False):
+    """One pod, with its status and node in the snapshot. Equal is only the same task."""
 
-    __slots__ = (
-        "created",
-        "elastic",
-        "group_key",
-        "index",
-        "is_foreign",
-        "is_gated",
-        "job",
-        "key",
-        "marked_for_deletion",
-        "never_preempts",
-        "node",
-        "nominated",
-        "pod",
-        "podset_request",
-        "preemptable",
-        "priority",
-        "role",
-        "shape",
-        "status",
-        "sub_group",
-        "unreadable",
-    )
-
-    def __init__(self, key: str, pod: Pod, shape: Shape, notes: PodNotes) -> None:
-        meta, spec, labels = pod.metadata, pod.spec, pod.metadata.labels
-        self.pod = pod
-        self.key = key  # namespace/name
-        self.job: JobInfo | None = None
-        self.group_key = ""  # of the group that it belongs to, whether that exists or not
-        # Whether another scheduler places it: of a native group such pods are members, too.
-        self.is_foreign = False
-        self.sub_group: SubGroup | None = None  # of a job with policies for sub-groups
-        self.role = notes.role or labels.get(ROLE_KEY, "")
-        self.podset_request = notes.podset_request
-        self.shape = shape
-        # The priority of the annotation, else of the pod, else 1, as in Volcano.
-        priority = spec.priority if notes.priority is None else notes.priority
-        self.priority = 1 if priority is None else priority
-        # Pods are preemptable unless they say no, as in Volcano.
-        text = notes.preemptable or labels.get(PREEMPTABLE_KEY)
-        self.preemptable = not text or text.lower() in _TRUE
-        self.never_preempts = spec.preemption_policy == "Never"
-        gates = spec.scheduling_gates
-        self.is_gated = bool(gates) and any(gate.name != OWN_GATE for gate in gates)
-        self.nominated = pod.status.nominated_node_name
-        self.created = meta.creation_timestamp or ""
-        self.status = S.PENDING
-        self.node = NOWHERE
-        # Its eviction is decided, though the server does not show it yet.
-        self.marked_for_deletion = False
-        # Why all that it asks for is not known: it is not placed, and its node takes no new pods.
-        self.unreadable = ""
-        # The role of a training job that this pod belongs to, and its index there.
-        self.elastic: ElasticRole | None = None
-        self.index = 0
+    key: str  # namespace/name
+    pod: Pod
+    shape: Shape
+    role: str
+    podset_request: PodSetRequest | None
+    priority: int
+    preemptable: bool
+    never_preempts: bool
+    is_gated: bool
+    nominated: str
+    created: str
+    job: JobInfo | None = None
+    group_key: str = ""  # of the group that it belongs to, whether that exists or not
+    # Whether another scheduler places it: of a native group such pods are members, too.
+    is_foreign: bool = False
+    sub_group: SubGroup | None = None  # of a job with policies for sub-groups
+    status: TaskStatus = S.PENDING
+    node: int = NOWHERE
+    # Its eviction is decided, though the server does not show it yet.
+    marked_for_deletion: bool = False
+    # Why all that it asks for is not known: it is not placed, and its node takes no new pods.
+    unreadable: str = ""
+    # The role of a training job that this pod belongs to, and its index there.
+    elastic: ElasticRole | None = None
+    index: int = 0
 
     @property
     def order(self) -> tuple[int, str, str]:
@@ -319,6 +291,37 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.status.label}>"
+
+
+def read_task(key: str, pod: Pod, shape: Shape, notes: PodNotes) -> Task:
+    """Returns the task of a pod that is not in the snapshot yet."""
+    spec, labels = pod.spec, pod.metadata.labels
+    # The priority of the annotation, else of the pod, else 1, as in Volcano.
+    priority = spec.priority if notes.priority is None else notes.priority
+    gates = spec.scheduling_gates
+    return Task(
+        key=key,
+        pod=pod,
+        shape=shape,
+        role=_role_of(labels, notes),
+        podset_request=notes.podset_request,
+        priority=1 if priority is None else priority,
+        preemptable=_is_preemptable(labels, notes),
+        never_preempts=spec.preemption_policy == "Never",
+        is_gated=bool(gates) and any(gate.name != OWN_GATE for gate in gates),
+        nominated=pod.status.nominated_node_name,
+        created=pod.metadata.creation_timestamp or "",
+    )
+
+
+def _role_of(labels: Mapping[str, str], notes: PodNotes) -> str:
+    return notes.role or labels.get(ROLE_KEY, "")
+
+
+def _is_preemptable(labels: Mapping[str, str], notes: PodNotes) -> bool:
+    """Whether a pod may be evicted: unless it says no, as in Volcano."""
+    text = notes.preemptable or labels.get(PREEMPTABLE_KEY)
+    return not text or text.lower() in _TRUE
 
 
 def are_alike(task: Task, other: Task) -> bool:

@@ -26,22 +26,22 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
     weights = {place: names[name] for name in names if (place := known(name)) is not None}
 
     def score(shape: Shape, fill: Matrix) -> Vector:
-        # This runs for every gang, on a few hundred nodes, where each operation on an array costs
+        # This runs for every gang, on a few dozen states, where each operation on an array costs
         # more than its arithmetic: so there are few, and none that would change nothing.
-        places = [place for place in shape.quota_places.tolist() if place in weights]
+        places = [place for place, _ in shape.quota_amounts if place in weights]
         # A resource that a node does not have scores 0, but its weight counts (as in Volcano).
         total = sum(weights[place] for place in places)
         if not total:
             return np.zeros(fill.shape[1])
         first, *others = places
         fullest: Vector = fill[first]
-        points: Vector = weights[first] * fill[first]
+        points: Vector = weights[first] * fullest
         for place in others:
-            fullest = np.maximum(fullest, fill[place])
-            points += fill[place] if weights[place] == 1.0 else weights[place] * fill[place]
-        points /= total
-        points *= _SCORE_MAX * own
-        points[fullest > 1.0] = 0.0
+            of_place = fill[place]
+            fullest = np.maximum(fullest, of_place)
+            points += of_place if weights[place] == 1.0 else weights[place] * of_place
+        points *= _SCORE_MAX * own / total
+        points *= fullest <= 1.0
         return points
 
     return Hooks(load_score=score)

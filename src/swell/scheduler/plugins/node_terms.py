@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swell.api.core import Node, Taint
+from swell.api.core import Taint
 from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.pod import TopologySpreadConstraint
 from swell.scheduler.model.affinity import CountedNodes
@@ -41,15 +41,14 @@ def tolerated(nodes: NodeTable, shape: Shape) -> Mask:
     """Returns the nodes without a taint that keeps the shape away."""
     tolerations = shape.spec.tolerations
     # Many nodes have the same taints: each set is checked once.
-    known: dict[tuple[Taint, ...], bool] = {(): True}
-
-    def holds(node: Node) -> bool:
+    known: dict[tuple[Taint, ...], bool] = {}
+    mask = nodes.present.copy()
+    for place, node in nodes.tainted:
         taints = node.spec.taints
         if taints not in known:
             known[taints] = tolerates_all(tolerations, taints)
-        return known[taints]
-
-    return nodes.where(holds)
+        mask[place] = known[taints]
+    return mask
 
 
 class SpreadDomains:

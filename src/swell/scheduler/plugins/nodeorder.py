@@ -5,7 +5,6 @@ Also spreads parameter servers: those of one job share a node only if no other n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -45,7 +44,6 @@ KNOWN: Final = KnownPlugin(
 SPREAD_ROLES: Final = frozenset({"pserver"})
 _GPU = "nvidia.com/gpu"
 _SCORE_MAX = 100.0  # of one score with weight 1, as in kube-scheduler
-_A_PAIR = 2
 # kube-scheduler's: less is pulled too fast to matter, and more per container does not count.
 _IMAGE_BYTES_MIN = 23 * 1024 * 1024
 _IMAGE_BYTES_MAX = 1000 * 1024 * 1024
@@ -59,9 +57,11 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
     nodes = snapshot.nodes
     domains = SpreadDomains(nodes)
     gpu = snapshot.dimensions.known(_GPU)
-    # (1 - load) * LEAST + load * MOST, with fewer operations on all nodes.
-    slope = _SCORE_MAX * (weight[MOST] - weight[LEAST])
-    highest = _SCORE_MAX * weight[LEAST]
+    # (1 - load) * LEAST + load * MOST, where load is the mean of two, and then
+    # (1 - deviation) * BALANCED: written as one sum, with fewer operations on all nodes.
+    slope = _SCORE_MAX * (weight[MOST] - weight[LEAST]) / 2
+    highest = _SCORE_MAX * (weight[LEAST] + weight[BALANCED])
+    of_deviation = _SCORE_MAX * weight[BALANCED]
 
     def node_score(shape: Shape) -> Vector:
         affinity = node_affinity(shape, nodes) * weight[NODE_AFFINITY]
@@ -70,16 +70,18 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
         return score if local is None else score + local * weight[IMAGES]
 
     def load_score(shape: Shape, fill: Matrix) -> Vector:
-        parts = [np.minimum(fill[CPU], 1.0), np.minimum(fill[MEMORY], 1.0)]
-        score: Vector = parts[0] + parts[1]
-        score /= 2
-        if gpu is not None and shape.request[gpu] > 0:
-            parts.append(np.minimum(fill[gpu], 1.0))
+        fill = np.minimum(fill, 1.0)
+        cpu, memory = fill[CPU], fill[MEMORY]
+        score: Vector = cpu + memory
         score *= slope
         score += highest
-        balanced = balance(parts)
-        balanced *= weight[BALANCED]
-        score += balanced
+        if gpu is not None and shape.request.item(gpu) > 0:
+            score -= of_deviation * deviation_of_three(cpu, memory, fill[gpu])
+        else:
+            deviation = cpu - memory
+            np.abs(deviation, out=deviation)
+            deviation *= of_deviation / 2  # that of two values is half their distance
+            score -= deviation
         return score
 
     def task_score(task: Task) -> Vector | None:
@@ -105,25 +107,16 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
     )
 
 
-def balance(parts: Sequence[Vector]) -> Vector:
-    """Returns 100 where all resources are equally full, less by their standard deviation."""
-    # In place where possible: on a few hundred nodes an operation costs more than its arithmetic.
-    if len(parts) == _A_PAIR:  # the standard deviation of two values, without a square root
-        deviation: Vector = np.abs(parts[0] - parts[1])
-        deviation /= 2
-    else:
-        mean = sum(parts[1:], parts[0])
-        mean /= len(parts)
-        deviation = np.zeros_like(mean)
-        for part in parts:
-            distance = part - mean
-            distance *= distance
-            deviation += distance
-        deviation /= len(parts)
-        np.sqrt(deviation, out=deviation)
-    score: Vector = 1.0 - deviation
-    score *= _SCORE_MAX
-    return score
+def deviation_of_three(first: Vector, second: Vector, third: Vector) -> Vector:
+    """Returns the standard deviation of three values, exactly 0 where they are equal."""
+    total = np.zeros_like(first)
+    for one, other in ((first, second), (second, third), (third, first)):
+        distance = one - other
+        distance *= distance
+        total += distance
+    np.sqrt(total, out=total)
+    total /= 3
+    return total
 
 
 def node_affinity(shape: Shape, nodes: NodeTable) -> Vector:
@@ -144,13 +137,9 @@ def node_affinity(shape: Shape, nodes: NodeTable) -> Vector:
 
 def taints(shape: Shape, nodes: NodeTable) -> Vector:
     """Returns 100 for nodes without a PreferNoSchedule taint, less the more there are."""
-    disliked = np.array(
-        [
-            n_disliked(shape.spec.tolerations, node.spec.taints) if node and node.spec.taints else 0
-            for node in nodes.objects
-        ],
-        dtype=np.float64,
-    )
+    disliked = np.zeros(len(nodes))
+    for place, node in nodes.tainted:
+        disliked[place] = n_disliked(shape.spec.tolerations, node.spec.taints)
     highest = disliked.max(initial=0.0)
     return (
         _SCORE_MAX - disliked * (_SCORE_MAX / highest)
@@ -173,7 +162,7 @@ def image_locality(shape: Shape, nodes: NodeTable) -> Vector | None:
             continue
         if found is None:
             found = np.zeros(len(nodes))
-            n_nodes = sum(node is not None for node in nodes.objects)
+            n_nodes = int(nodes.present.sum())
         places, sizes = holders
         found[places] += np.floor(sizes * (len(places) / n_nodes))
     if found is None:

@@ -48,7 +48,7 @@ def open_proportion(session: Session, option: PluginOption) -> Hooks:
         ),
         preemptive=lambda queue, task: rules.allowance(queue, task.shape, 1) == 1,
         reclaimable=rules.reclaimable,
-        reclaimable_job=lambda _, job: job.queue is not None and rules.is_above(job.queue),
+        reclaimable_queue=rules.is_above,
         enqueueable=rules.enqueueable,
         admitted=rules.admitted,
     )
