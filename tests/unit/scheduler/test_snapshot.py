@@ -328,7 +328,7 @@ def sizes_of(snapshot: SchedulerSnapshot) -> tuple[int, ...]:
         len(nodes._ports),
         len(nodes._temporary),
         len(snapshot._tasks),
-        len(snapshot._membership._waiting),
+        len(snapshot._job_table.membership._waiting),
         len(snapshot.roles._members),
         len(snapshot.affinity_index._matching),
     )

@@ -27,6 +27,7 @@
 - `label_topology`: the tree by node labels instead.
 - `label_domains`: domains by the value of one node label.
 - `affinity`: which pods are where by label, for pod affinity and topology spread.
+- `job_table`: all jobs and queues, and which task and job is in which.
 - `devices`: which nodes can have the resource claims of a pod, and the devices that it gets.
 - `claim_tables`: both of these side by side.
 - `volumes`: which nodes can have the claims of a pod, and the volumes that placed pods reserve.

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
 from swell.api.meta import Key
@@ -25,7 +23,6 @@ from swell.api.quantity import QuantityError
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.affinity import AffinityIndex
-from swell.scheduler.model.annotated_gangs import regroup
 from swell.scheduler.model.claim_tables import ClaimTables
 from swell.scheduler.model.elastic import (
     PRESENT,
@@ -36,23 +33,13 @@ from swell.scheduler.model.elastic import (
 )
 from swell.scheduler.model.empty_nodes import EmptyNodes
 from swell.scheduler.model.hyper_nodes import HyperNodes
-from swell.scheduler.model.job_sums import count_in_job, shift_in_job
-from swell.scheduler.model.jobs import JobInfo, read_job
+from swell.scheduler.model.job_table import JobTable
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.label_domains import LabelDomains
 from swell.scheduler.model.label_topology import LabelTopology
-from swell.scheduler.model.membership import Membership
-from swell.scheduler.model.native_groups import (
-    NativeTerms,
-    derive,
-    native_group_of,
-    native_job_name,
-    translated,
-)
 from swell.scheduler.model.nodes import KNOWN_GPUS, GpuKnowledge, NodeTable
-from swell.scheduler.model.pod_notes import NotesReader
-from swell.scheduler.model.priorities import Priorities
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
-from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
+from swell.scheduler.model.queues import read_queue
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.resources import Dimensions
 from swell.scheduler.model.tasks import (
@@ -70,8 +57,6 @@ from swell.scheduler.model.tasks import (
 from swell.scheduler.model.twins import may_have_twins, read_twin
 
 SCHEDULER_NAMES = frozenset({"swell"})
-# Tasks with which a gang counts as started, in whole or in part.
-_PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
 
 
 class SchedulerSnapshot:
@@ -102,8 +87,6 @@ class SchedulerSnapshot:
         self.nodes = NodeTable(self.dimensions, self._gpus)
         self.empty_nodes = EmptyNodes(self.nodes, self.dimensions)
         self.affinity_index = AffinityIndex(self.nodes)
-        self.jobs: dict[str, JobInfo] = {}
-        self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self._claims = ClaimTables(self.nodes, self.avoided, self._claims)
         self.volumes, self.devices = self._claims.volumes, self._claims.devices
@@ -111,15 +94,17 @@ class SchedulerSnapshot:
         self.label_domains = LabelDomains()
         self.label_topology = LabelTopology()
         self._tasks: dict[str, Task] = {}
-        self._membership = Membership(self.jobs, self.scheduler_names)
         self._shapes = ShapeCache(self.dimensions)
-        self._notes = NotesReader()
         self._width = self.dimensions.width
-        self._priorities = Priorities()
         self.roles = RoleMembers()
-        # Jobs that may have pending work, and jobs whose sums for admission are out of date.
-        self._active: dict[str, JobInfo] = {}
-        self._unsettled: dict[str, JobInfo] = {}
+        self._job_table = JobTable(
+            self.dimensions,
+            self.scheduler_names,
+            self._default_queue,
+            self.label_domains,
+            self.empty_nodes,
+        )
+        self.jobs, self.queues = self._job_table.jobs, self._job_table.queues
 
     # --- objects in and out
 
@@ -145,12 +130,12 @@ class SchedulerSnapshot:
         self.budgets.pop(key, None)
 
     def put_priority_class(self, priority_class: PriorityClass) -> None:
-        self._priorities.put(priority_class)
-        self._reprioritise()
+        self._job_table.priorities.put(priority_class)
+        self._job_table.reprioritise()
 
     def remove_priority_class(self, name: str) -> None:
-        self._priorities.remove(name)
-        self._reprioritise()
+        self._job_table.priorities.remove(name)
+        self._job_table.reprioritise()
 
     def put_queue(self, queue: Queue, unreadable: str = "") -> None:
         """Adds or replaces a queue, and moves the jobs that name it there.
@@ -160,90 +145,33 @@ class SchedulerSnapshot:
         entry = read_queue(queue, self.dimensions, unreadable)
         self._match_width()
         entry.widen(self._width)
-        # A new queue adopts the jobs that named it before it existed.
-        old = self.queues.get(entry.name)
-        self.queues[entry.name] = entry
-        jobs = (
-            old.jobs if old else {k: j for k, j in self.jobs.items() if j.queue_name == entry.name}
-        )
-        for job in jobs.values():
-            job.settle(leaving=True)
-            job.queue = None
-            self._join_queue(job)
-        link_queues(self.queues.values())
+        self._job_table.put_queue(entry)
 
     def remove_queue(self, name: str) -> None:
-        entry = self.queues.pop(name, None)
-        if entry is not None:
-            for job in entry.jobs.values():
-                job.queue = None
-            link_queues(self.queues.values())
+        self._job_table.remove_queue(name)
 
     def put_group(self, group: PodGroup, unreadable: str = "") -> None:
         """Adds or replaces a job; it gets the tasks of the old one and those that waited for it.
 
         While it is unreadable its minimum is not known, and none of its pods is placed or evicted.
         """
-        job = read_job(group, self._priorities.of_group(group), self.dimensions, unreadable)
+        job = self._job_table.read(group, unreadable)
         self._match_width()
         if len(job.allocated) < self._width:
             job.widen(self._width)
-        self._put_job(job)
-        self._regroup(job.key)
+        self._job_table.put(job)
 
     def put_native_group(self, key: Key, group: NativeGroup | None, unreadable: str = "") -> None:
         """Adds or replaces the job of a native group; None stands for one that does not exist."""
-        as_volcanos = translated(key, group, self._default_queue)
-        job = read_job(
-            as_volcanos, self._priorities.of_group(as_volcanos), self.dimensions, unreadable
-        )
-        job.native = NativeTerms(key, group)
-        old = self.jobs.get(job.key)
-        if old is not None and old.native is not None:
-            job.native.foreign = old.native.foreign
-        self._put_job(job)
-        if job.native.topology_key:
-            self.label_domains.jobs.add(job.key)
-        else:
-            self.label_domains.jobs.discard(job.key)
+        self._job_table.put_native(key, group, unreadable)
 
     def remove_native_group(self, key: Key) -> None:
         """Makes the pods of a native group wait for one of the same name."""
-        self.put_native_group(key, None)
-        self._drop_if_unused(self.jobs[f"{key.namespace}/{native_job_name(key.name)}"])
-
-    def _put_job(self, job: JobInfo) -> None:
-        old = self.jobs.pop(job.key, None)
-        tasks = list(old.tasks.values()) if old else []
-        if old is not None:
-            self._leave_queue(old)
-        self.jobs[job.key] = job
-        self._join_queue(job)
-        tasks += self._membership.take_waiting(job.key)
-        for task in tasks:
-            self._enlist(task, job)
-        self._touch(job)
+        self._job_table.remove_native(key)
 
     def remove_group(self, key: str) -> None:
         """Removes a job. Its tasks stay and take room; they rejoin a group of the same name."""
-        job = self.jobs.pop(key, None)
-        if job is None:
-            return
-        self._leave_queue(job)
-        self._active.pop(key, None)
-        self.label_domains.jobs.discard(key)
-        self.empty_nodes.forget(key)
-        for task in job.tasks.values():
-            task.job = task.sub_group = None
-            self._membership.wait(task)
-        self._regroup(key)
-
-    def _regroup(self, key: str) -> None:
-        """Moves pods that name two groups, because the one of Volcano has come or gone."""
-        for task in self._membership.misplaced(key):
-            self._leave_group(task)
-            self._membership.note(task, self._notes.read(task.pod.metadata.annotations).group)
-            self._join_noted(task)
+        self._job_table.remove(key)
 
     def put_pod(self, pod: Pod, group: str = "", unreadable: str = "") -> Task:
         """Adds or replaces a pod. One of ours that names a group belongs to that job.
@@ -252,7 +180,7 @@ class SchedulerSnapshot:
         A pod that asks for an unknown amount (`unreadable` says why) has its node take no others.
         """
         task = self._put_task(pod, unreadable, group)
-        self._join_noted(task)
+        self._job_table.join(task)
         return task
 
     def put_pods(self, pods: Iterable[tuple[Pod, str]]) -> None:
@@ -264,19 +192,10 @@ class SchedulerSnapshot:
         for pod, unreadable in pods:
             if alike and not unreadable and self._put_twin(pod, alike):
                 continue
-            self._count_alike(alike)
-            alike = []
-            task = self._put_task(pod, unreadable)
-            job = self.jobs.get(task.group_key)
-            if job is None or job.native is not None:
-                self._join_noted(task)
-                continue
-            self._enlist_uncounted(task, job)
-            if may_have_twins(task):
-                alike.append(task)
-            else:
-                count_in_job(task, job, 1)
-        self._count_alike(alike)
+            self._job_table.count_twins(alike)
+            task = self.put_pod(pod, unreadable=unreadable)
+            alike = [task] if may_have_twins(task) else []
+        self._job_table.count_twins(alike)
 
     def _put_twin(self, pod: Pod, alike: list[Task]) -> bool:
         """Adds a pod to its job, and to these, if it is new and equal to theirs in all but name."""
@@ -297,7 +216,7 @@ class SchedulerSnapshot:
         # A changed pod is removed and added: its shape, job and role may all be others.
         if key in self._tasks:
             self._drop_task(key)
-        notes = self._notes.read(meta.annotations)
+        notes = self._job_table.notes.read(meta.annotations)
         try:
             shape = self._shapes.take(pod.spec, is_known=not unreadable, strategy=notes.strategy)
         except QuantityError as error:
@@ -311,7 +230,7 @@ class SchedulerSnapshot:
         if pod.spec.node_name:
             task.node = self.place_of(pod, task.status)
             self._count_on_node(task, 1)
-        self._membership.note(task, notes.group, group)
+        self._job_table.membership.note(task, notes.group, group)
         if shape.has_claims:
             self._claims.add(task)
         return task
@@ -337,7 +256,7 @@ class SchedulerSnapshot:
         if task.shape.has_claims:
             self._claims.remove(task)
         self._shapes.give_back(task.shape)
-        self._leave_group(task)
+        self._job_table.leave(task)
         self.roles.leave(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
@@ -389,7 +308,7 @@ class SchedulerSnapshot:
             self._count_on_node(task, 1)
         if task.shape.has_claims:
             self._claims.follow(task, before)
-        self._shift_in_job(task, old, status, 1)
+        self._job_table.shift(task, old, status, 1)
 
     def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
         """Does the same for pending tasks of one shape, role and job, in one operation."""
@@ -402,7 +321,7 @@ class SchedulerSnapshot:
         if tasks[0].shape.has_claims:
             for task in tasks:
                 self._claims.follow(task)
-        self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
+        self._job_table.shift(tasks[0], TaskStatus.PENDING, status, len(tasks))
 
     def confirm(self, tasks: Sequence[Task]) -> None:
         """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
@@ -412,32 +331,23 @@ class SchedulerSnapshot:
             task.status = TaskStatus.BINDING
             n_alike += 1
             if at + 1 == len(tasks) or not are_alike(task, tasks[at + 1]):
-                self._shift_in_job(task, TaskStatus.ALLOCATED, TaskStatus.BINDING, n_alike)
+                self._job_table.shift(task, TaskStatus.ALLOCATED, TaskStatus.BINDING, n_alike)
                 n_alike = 0
 
     def set_phase(self, job: JobInfo, phase: PodGroupPhase) -> None:
         job.phase = phase
-        self._touch(job)
+        self._job_table.touch(job)
 
     def active_jobs(self) -> list[JobInfo]:
         """Returns the jobs of existing queues that have pending work, sorted by name."""
-        # Idle jobs are dropped here and not when they become idle, which costs nothing per move.
-        for key in [key for key, job in self._active.items() if job.is_idle]:
-            del self._active[key]
-        return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
+        return self._job_table.active()
 
     def settle(self) -> None:
         """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()
         self.affinity_index.forget_unused()
         self._claims.forget_remembered()
-        for job in list(self._unsettled.values()):
-            if job.native is not None:
-                self._derive(job, job.native)
-            if (job.n_annotated or job.is_annotated) and job.takes_annotations:
-                regroup(job)
-            job.settle()
-        self._unsettled.clear()
+        self._job_table.settle()
 
     # --- keeping the sums
 
@@ -456,133 +366,6 @@ class SchedulerSnapshot:
                 self.nodes.reopen(node, task.key)
         self.affinity_index.moved(task, node, status, sign)
 
-    def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
-        if task.job is not None and old is not new:
-            shift_in_job(task, task.job, old, new, n)
-            self._touch(task.job)
-
-    # --- the group of a task
-
-    def _join_noted(self, task: Task) -> None:
-        """Adds a task to the group that it is noted to belong to."""
-        key, native = task.group_key, native_group_of(task.pod)
-        job = self.jobs.get(key)
-        if job is None and key and native:
-            # Its pods wait for the group; they are no gangs of one.
-            self.put_native_group(Key(task.pod.metadata.namespace, native), None)
-            job = self.jobs[key]
-        if job is None:
-            if key:
-                self._membership.wait(task)
-        elif job.native is not None and task.is_foreign and task.status is TaskStatus.PENDING:
-            job.native.foreign[task.key] = task.pod.spec.scheduler_name
-            job.native.is_stale = True
-            self._touch(job)
-        else:
-            self._enlist(task, job)
-
-    def _leave_group(self, task: Task) -> None:
-        job = task.job or self.jobs.get(task.group_key)
-        self._membership.forget(task)
-        if job is None:
-            return
-        if task.job is not None:
-            count_in_job(task, job, -1)
-            del job.tasks[task.key]
-            job.n_annotated -= task.podset_request is not None
-            if job.sub_groups is not None:
-                job.sub_groups.leave(task)
-            task.job = task.sub_group = None
-            if job.native is not None:
-                job.native.n_own -= not task.is_foreign
-        self._touch(job)
-        if job.native is not None:
-            job.native.foreign.pop(task.key, None)
-            job.native.is_stale = True
-            self._drop_if_unused(job)
-
-    def _drop_if_unused(self, job: JobInfo) -> None:
-        """Removes a job that only stands for a group that does not exist, with its last pod."""
-        terms = job.native
-        if terms is not None and terms.object is None and not (job.tasks or terms.foreign):
-            self.remove_group(job.key)
-
-    def _derive(self, job: JobInfo, terms: NativeTerms) -> None:
-        """Gives the job of a native group the terms that its pods have now."""
-        if job.phase is PodGroupPhase.EMPTY and job.counts.of(_PLACED):
-            # Its phase is kept in memory only: after a restart it follows from its pods.
-            is_whole = job.counts.of(_PLACED) >= job.min_member
-            job.phase = PodGroupPhase.RUNNING if is_whole else PodGroupPhase.INQUEUE
-        if not terms.is_stale:
-            return
-        terms.is_stale = False
-        found = derive(terms, job.tasks.values(), job.min_member, self._default_queue)
-        job.barred, terms.never_claims = found.refusal, found.never_claims
-        job.priority = self._priorities.of_native(job.group, terms, found.lowest_priority)
-        job.settle(leaving=True)  # it has reserved for the old minimum
-        job.min_resources = found.min_resources
-        if found.queue != job.queue_name or job.queue is None:
-            self._leave_queue(job)
-            job.group = replace(job.group, spec=replace(job.group.spec, queue=found.queue))
-            self._join_queue(job)
-
-    def _enlist(self, task: Task, job: JobInfo) -> None:
-        self._enlist_uncounted(task, job)
-        count_in_job(task, job, 1)
-
-    def _count_alike(self, tasks: Sequence[Task]) -> None:
-        """Counts tasks that have just been enlisted in one job, all of them alike."""
-        if tasks and tasks[0].job is not None:
-            count_in_job(tasks[0], tasks[0].job, len(tasks))
-
-    def _enlist_uncounted(self, task: Task, job: JobInfo) -> None:
-        task.job = job
-        if job.native is not None:
-            job.native.is_stale = True
-            job.native.n_own += not task.is_foreign
-            # A pod of another scheduler is not ours to evict.
-            task.preemptable = task.preemptable and not task.is_foreign
-        job.tasks[task.key] = task
-        job.n_annotated += task.podset_request is not None
-        task.sub_group = None
-        # Annotations are read when a session begins: they depend on all pods of the gang.
-        if job.sub_groups is not None and not job.is_annotated:
-            task.sub_group = job.sub_groups.join(task)
-        self._touch(job)
-
-    def _touch(self, job: JobInfo) -> None:
-        self._unsettled[job.key] = job
-        self._active[job.key] = job
-
-    def _join_queue(self, job: JobInfo) -> None:
-        queue = self.queues.get(job.queue_name)
-        if queue is None:
-            return
-        job.queue = queue
-        queue.jobs[job.key] = job
-        queue.charge(job.allocated)
-        queue.pending += job.pending
-        self._touch(job)
-
-    def _leave_queue(self, job: JobInfo) -> None:
-        queue = job.queue
-        self._unsettled.pop(job.key, None)
-        if queue is None:
-            return
-        job.settle(leaving=True)
-        queue.charge(-job.allocated)
-        queue.pending -= job.pending
-        del queue.jobs[job.key]
-        job.queue = None
-
-    def _reprioritise(self) -> None:
-        for job in self.jobs.values():
-            if job.native is not None:
-                job.native.is_stale = True
-                self._touch(job)
-            else:
-                job.priority = self._priorities.of_group(job.group)
-
     def _rejoin_roles(self, key: str) -> None:
         for task in list(self.roles.of(key)):
             # The old target may have made it RELEASING: then the status before that counts.
@@ -598,9 +381,7 @@ class SchedulerSnapshot:
         if self.nodes.idle.shape[0] < width:
             self.nodes.widen(width)
         self._shapes.widen(width)
-        holders: list[JobInfo | QueueInfo] = [*self.jobs.values(), *self.queues.values()]
-        for holder in holders:
-            holder.widen(width)
+        self._job_table.widen(width)
 
 
 def _present_status(task: Task) -> TaskStatus:

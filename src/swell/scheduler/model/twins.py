@@ -24,6 +24,7 @@ def may_have_twins(task: Task) -> bool:
     labels, job = task.pod.metadata.labels, task.job
     return (
         job is not None
+        and job.native is None
         and job.sub_groups is None  # which one a pod is in is said by other labels, too
         and task.status is TaskStatus.PENDING
         and task.podset_request is None
