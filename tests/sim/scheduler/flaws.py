@@ -24,6 +24,7 @@ from swell.scheduler.live import binder, loop
 from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.eviction_records import EvictionCause
+from swell.scheduler.model.devices.rules import DeviceTable
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.task_counts import TaskCounts
@@ -334,7 +335,19 @@ def keeps_devices(scheduler: Scheduler) -> None:
     releases.check = releases.free = lambda _: None
 
 
+def takes_awaited_devices(scheduler: Scheduler) -> None:
+    """Pods that share a claim take devices that others wait for, while these are still in use."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_greedily() -> None:
+        with patch.object(DeviceTable, "_awaited", lambda *_: []):
+            cycle()
+
+    scheduler.loop.cycle = cycle_greedily  # type: ignore[method-assign]
+
+
 PLANTED_WITH_DEVICES: Mapping[str, Flaw] = {
+    "scheduler takes devices that others wait for": takes_awaited_devices,
     "scheduler binds before devices are there": binds_without_devices,
     "scheduler keeps the devices of gangs that failed": keeps_devices,
 }

@@ -337,6 +337,30 @@ def test_pipelined_pod_is_promised_the_devices_of_leaving_ones() -> None:
     assert [task.key for task in run_cycle(snapshot, DEFAULT).binds] == ["ns/p"]
 
 
+def test_pods_that_share_a_claim_wait_together() -> None:
+    """Its devices are in use until another pod has left: no pod that shares it takes them now."""
+    taken = a_claim("other", status=allocated(("a", "gpu-0"), on="a", users=("old",)))
+    old = codec.to_body(a_pod("old", "other", group="others", on="a"))
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    objects = a_cluster(
+        [a_node("a")],
+        [a_pod("p", "c"), a_pod("q", "c"), codec.convert(old, Pod)],
+        a_class(),
+        a_claim("c"),
+        taken,
+        gpus("a", 1),
+        least=1,
+    )
+    snapshot = objects.snapshot()
+    plan = run_cycle(snapshot, DEFAULT)
+
+    assert not plan.binds
+    assert sorted(task.key for task in plan.pipelined) == ["ns/p", "ns/q"]
+    snapshot.remove_pod("ns/old")
+    snapshot.devices.remove_claim("ns/other")
+    assert sorted(task.key for task in run_cycle(snapshot, DEFAULT).binds) == ["ns/p", "ns/q"]
+
+
 def test_important_pod_evicts_for_devices() -> None:
     """There is room for it in everything but devices: the less important one leaves."""
     pods = [

@@ -56,7 +56,7 @@ class DeviceReleases:
 
     def free(self, claims: Iterable[str]) -> None:
         for key in claims:
-            self._queue.add(claim_key(key))
+            self._add(claim_key(key))
 
     def check(self, timeout_s: float) -> None:
         """Free the claims of pods that have waited too long, and report devices in two claims."""
@@ -67,8 +67,14 @@ class DeviceReleases:
         claims = self._cache.informers.resource_claims.all()
         for claim in overdue_claims(claims, self._is_waiting, timeout_s, self._clock.now()):
             log.info("devices freed", claim=str(claim.metadata.key), why="its pods got no node")
-            self._queue.add(claim.metadata.key)
+            self._add(claim.metadata.key)
         self._report_double_use()
+
+    def _add(self, key: Key) -> None:
+        # Every cycle asks again while a claim is in the way. One whose write has failed comes back
+        # after its back-off: a right that is missing would be asked for many times a second.
+        if not self._queue.failures(key):
+            self._queue.add(key)
 
     async def run(self) -> None:
         await self._queue.serve(self._work)
@@ -101,10 +107,7 @@ class DeviceReleases:
             # No earlier write can succeed any more, so it is decided anew.
             freeing.discard(key)
             self._wake()
-        if failure.kind is FailureKind.REFUSED:
-            self._queue.forget(key)
-        else:
-            self._queue.retry(key, failure.retry_after_s)
+        self._queue.retry(key, failure.retry_after_s)
 
     def _is_unused(self, claim: ResourceClaim) -> bool:
         """Whether a claim has devices, and nobody counts on them but pods that wait for a node."""

@@ -177,7 +177,7 @@ class DeviceChoices:
         for claim, allocation in choice.allocations.items():
             found, other = objects.claims.get(claim), self.other_choice(claim, task)
             devices = devices_of(allocation)
-            if found is None or objects.use.chosen_by_others(claim, devices):
+            if found is None or objects.use.is_used_by_others(claim, devices):
                 return None
             written = found.status.allocation
             if written is not None and devices_of(written) != devices:

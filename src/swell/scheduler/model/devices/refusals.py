@@ -82,6 +82,11 @@ def no_device(
     return f"{_claims(keys)} cannot be met: {seen}{more}"
 
 
+def still_used(keys: Sequence[str]) -> str:
+    verb = "is" if len(keys) == 1 else "are"
+    return f"{_claims(keys)} {verb} to get devices that are in use until other pods have left"
+
+
 def incomplete(keys: Sequence[str], notes: Sequence[str]) -> str:
     return f"{_claims(keys)} must wait: {'; '.join(notes[:_NAMED_MAX])}"
 

@@ -30,6 +30,7 @@ from swell.scheduler.model.devices.objects import DeviceObjects
 from swell.scheduler.model.devices.pools import DeviceViews
 from swell.scheduler.model.devices.results import allocation_of
 from swell.scheduler.model.devices.search import Fit
+from swell.scheduler.model.devices.usage import devices_of
 from swell.scheduler.model.devices.wanted import ClaimProblem, WantedClaim
 from swell.scheduler.model.nodes import NodeTable, slots
 from swell.scheduler.model.reasons import WaitReason
@@ -156,6 +157,8 @@ class DeviceTable:
         mask = np.ones(len(self._nodes), dtype=np.bool_)
         for _, allocation, _ in resolved.fixed:
             mask &= self._reached(allocation.node_selector)
+        if at_once and self._awaited(resolved):
+            return self._none()
         if resolved.open:
             demand = self._demand(resolved.wanted, at_once=at_once)
             if self._has_error(demand, eligible):
@@ -179,6 +182,8 @@ class DeviceTable:
             selector = allocation.node_selector
             detail = refusals.elsewhere(key, selector, is_chosen=is_chosen)
             yield NodeVerdict(WaitReason.DEVICE_ELSEWHERE, self._reached(selector), detail)
+        if at_once and (awaited := self._awaited(resolved)):
+            yield self._never(WaitReason.NO_DEVICE_FITS, refusals.still_used(awaited))
         if resolved.open and not resolved.problems:
             yield from self._open(resolved, at_once=at_once, eligible=eligible)
 
@@ -238,6 +243,18 @@ class DeviceTable:
         if not classes:
             return ""
         return f"(class {', '.join(sorted(classes))} could provide it by DRA; not supported)"
+
+    def _awaited(self, resolved: _Resolved) -> list[str]:
+        """Returns the claims for which other tasks wait to get devices that are still in use.
+
+        Tasks that share such a claim wait with them: the devices are not theirs to take now.
+        """
+        use = self.objects.use
+        return [
+            key
+            for key, allocation, is_chosen in resolved.fixed
+            if is_chosen and use.is_used_by_others(key, devices_of(allocation))
+        ]
 
     # --- claims that are in the way
 
@@ -362,6 +379,8 @@ class DeviceTable:
         resolved = self._resolve(task)
         if resolved.problems:
             return DeviceChoice(node, problem=resolved.problems[0].text)
+        if task.status is not TaskStatus.PIPELINED and (awaited := self._awaited(resolved)):
+            return DeviceChoice(node, problem=refusals.still_used(awaited))
         allocations: dict[str, AllocationResult] = {}
         reserved: list[str] = []
         for key, allocation, is_chosen in resolved.fixed:

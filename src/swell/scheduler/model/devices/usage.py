@@ -108,7 +108,7 @@ class DeviceUse:
             return True
         return any(claim not in self._leaving for claim in self._written.get(device, ()))
 
-    def chosen_by_others(self, claim: str, devices: Sequence[DeviceId]) -> bool:
+    def is_used_by_others(self, claim: str, devices: Sequence[DeviceId]) -> bool:
         """Whether other claims have one of these devices."""
         return any(
             other != claim
