@@ -24,7 +24,7 @@ from swell.api.kinds import NATIVE_GROUPS, PODS
 from swell.api.meta import Key, Uid
 from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
-from swell.api.saving import has_answered
+from swell.api.saving import eviction_of, has_answered
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, merge_patch
@@ -163,7 +163,7 @@ class Evictor:
                 # A pod that is gone counts as marked, or the others would wait for it for ever.
                 self._note_marked(batch, uid)
                 if pod is not None and not batch.unmarked:
-                    wait_s = self._patience_s(pod)
+                    wait_s = await self._time_left(pod)
                     if wait_s > 0:
                         self._queue.forget(uid)
                         self._queue.add_after(uid, wait_s)
@@ -178,6 +178,18 @@ class Evictor:
         self._queue.forget(uid)
         if pod is None:
             del self._batches[uid]
+
+    async def _time_left(self, pod: Pod) -> float:
+        """Returns how long a marked pod is left alone; 0 if it is to be deleted.
+
+        An operator that seems to be silent may have asked since: the pod is read before it goes.
+        """
+        wait_s = self._patience_s(pod)
+        if wait_s > 0 or eviction_of(pod) is None or not is_asked_by_operator(pod):
+            return wait_s
+        await self._cache.informers.pods.refresh(pod.metadata.key)
+        found = self._present(pod.metadata.uid, pod.metadata.key)
+        return self._patience_s(found) if found is not None else 0.0
 
     def _patience_s(self, pod: Pod) -> float:
         return patience_s(pod, self._clock.now(), self._save_s_max)

@@ -20,6 +20,7 @@ from swell.api.saving import (
     eviction_of,
     grace_seconds,
     has_answered,
+    release_deadline,
     release_note,
     save_seconds_of,
 )
@@ -62,14 +63,16 @@ def departure_notes(pod: Pod, for_: str, deadline: float, by: str = "") -> dict[
 def patience_s(pod: Pod, now: float, save_s_max: float) -> float:
     """Returns how long a victim is left alone from now on; 0 if it is to be deleted.
 
-    A deadline farther ahead than any can be is of a clock that was set back since.
+    A deadline farther ahead than any can be is of a clock that was set back since. An operator that
+    asks late, or for a reason of its own, gives the program its time: that deadline counts as well.
     """
+    latest = now + save_s_max + SKEW_S
     found = eviction_of(pod)
-    if found is None:
-        return 0.0
-    until = parse_time(found.deadline)
-    if until > now + save_s_max + SKEW_S:
+    recorded = parse_time(found.deadline) if found is not None else 0.0
+    if recorded > latest:
         return 0.0
     if is_asked_by_operator(pod):
+        asked = release_deadline(pod) or 0.0
+        until = max(recorded, asked) if asked <= latest else recorded
         return max(0.0, until + OPERATOR_S - now)
-    return 0.0 if has_answered(pod) else max(0.0, until - now)
+    return 0.0 if has_answered(pod) else max(0.0, recorded - now)

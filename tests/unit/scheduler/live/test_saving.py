@@ -15,7 +15,7 @@ from swell.api.injection import (
 )
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key
-from swell.api.saving import SAVE_SECONDS_ANNOTATION
+from swell.api.saving import SAVE_SECONDS_ANNOTATION, release_note
 from swell.api.times import format_time
 from swell.runtime.cluster import merge_patch
 from tests.unit.scheduler.live.stage import DEFAULTS, NAMESPACE, Stage, on_stage
@@ -107,6 +107,24 @@ def test_deadline_outlives_the_scheduler() -> None:
         assert await record_of(stage, "low-0") == record
         await stage.sleep(20)
 
+        assert len(await leaving(stage)) == 4
+
+    on_stage(play)
+
+
+def test_operator_that_asks_late_is_not_silent() -> None:
+    """Who was asked after the recorded deadline has the time that the request names."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_training(stage, saves=True)
+        await stage.sleep(35)
+        request = release_note("preempted", stage.clock.now() + 30)
+        asked = merge_patch({"metadata": {"annotations": request}})
+        await stage.user.patch(PODS.untyped(), Key(NAMESPACE, "low-0"), asked)
+        await stage.sleep(15)
+
+        assert sorted(await leaving(stage)) == ["low-1", "low-2", "low-3"]
+        await stage.sleep(30)
         assert len(await leaving(stage)) == 4
 
     on_stage(play)
