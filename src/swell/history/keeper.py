@@ -45,6 +45,9 @@ BATCH_S = 0.2
 # Living jobs are looked at this long after the first change of one of them.
 LOOK_S = 5.0
 RETRY_S, RETRY_S_MAX = 1.0, 60.0
+# Refused records are tried again so often, and no more of them are held than this: a right or a
+# quota that is missing may be given later, and a restart reads from the jobs what was dropped here.
+REFUSED_AGAIN_S, REFUSED_MAX = 300.0, 1000
 # A job's deletion waits no longer than this for its record.
 PATIENCE_S = 60.0
 # Lives of living jobs written at one checkpoint, the longest unwritten first.
@@ -100,7 +103,9 @@ class HistoryKeeper:
         self._pod_runs: dict[Key, tuple[Key, RunKey]] = {}
         self._to_write: dict[str, tuple[Key, JobLife]] = {}
         self._asked_at: dict[str, float] = {}
-        self._refused: set[str] = set()
+        self._refused: set[str] = set()  # those whose deletion waits for no record any more
+        self._held_back: dict[str, tuple[Key, JobLife]] = {}
+        self._again_at = 0.0  # when those are tried again
         self._dirty_jobs: dict[Key, None] = {}
         # The newest state of every pod since the last look; a short-lived one is gone by then.
         self._seen_pods: dict[tuple[Key, str], Pod] = {}
@@ -182,6 +187,7 @@ class HistoryKeeper:
     async def _wait_for_changes(self) -> None:
         due = [self._look_at] if self._changed else []
         due += [self._checkpoint_at] if self._unsaved or self._outlived else []
+        due += [self._again_at] if self._held_back else []
         if due and not self._noted.is_set():
             waiting = asyncio.ensure_future(self._noted.wait())
             left_s = max(0.0, min(due) - self._clock.monotonic())
@@ -290,6 +296,9 @@ class HistoryKeeper:
     # -- writing -----------------------------------------------------------------------------
 
     async def _write(self) -> None:
+        if self._held_back and self._clock.monotonic() >= self._again_at:
+            self._to_write |= self._held_back
+            self._held_back = {}
         if self._to_write:
             await self._write_ended()
         now = self._clock.now()
@@ -306,17 +315,26 @@ class HistoryKeeper:
             uids = [uid for uid in write.places if uid in self._to_write]
             try:
                 await self._ended.put_shard(write)
+                self._refused.difference_update(uids)
                 self._count("kept", len(uids))
             except _TRANSIENT:
                 raise
             except ClusterError as error:
                 # A namespace that is being deleted takes nothing new, nor does one with a quota.
                 log.warning("history is refused", namespace=write.namespace, why=str(error))
-                self._refused.update(uids)
-                self._count("refused", len(uids))
+                self._hold_back(uids)
             for uid in uids:
                 key, _ = self._to_write.pop(uid)
                 self._sources.wake(key)
+
+    def _hold_back(self, uids: list[str]) -> None:
+        """Let jobs go without their records, which are tried again later."""
+        self._count("refused", sum(uid not in self._refused for uid in uids))
+        self._refused.update(uids)
+        self._again_at = self._clock.monotonic() + REFUSED_AGAIN_S
+        for uid in uids:
+            if len(self._held_back) < REFUSED_MAX:
+                self._held_back[uid] = self._to_write[uid]
 
     async def _checkpoint(self) -> None:
         """Write records of living jobs that a status alone would not give again."""

@@ -97,15 +97,35 @@ class FullCluster:
     """A cluster whose namespaces take no more ConfigMaps, if told so."""
 
     def __init__(self, cluster: Any, *, is_full: bool) -> None:
-        self._cluster, self._is_full = cluster, is_full
+        self._cluster, self.is_full = cluster, is_full
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
     async def create(self, resource: Any, body: Body, *rest: Any) -> Any:
-        if self._is_full and resource.kind == CONFIG_MAPS.kind:
+        if self.is_full and resource.kind == CONFIG_MAPS.kind:
             raise ForbiddenError(Status(code=403, reason="Forbidden", message="exceeded quota"))
         return await self._cluster.create(resource, body, *rest)
+
+
+def a_keeper(cluster: FullCluster, meter: Records, woken: asyncio.Event) -> HistoryKeeper:
+    """A keeper of one job, `fit`, that has ended."""
+    ended = a_job({"phase": "Succeed", "endTime": format_time(T0 + 50)})
+    sources = HistorySources(
+        jobs=cast("Informer[Any]", Objects(ended)),
+        pods=cast("Informer[Pod]", Objects(a_pod(0))),
+        place_of=lambda _: None,
+        is_ours=lambda _: True,
+        wake=lambda _: woken.set(),
+    )
+    return HistoryKeeper(
+        cast("Any", cluster),
+        "aitrainingjob",
+        sources,
+        clock=SystemClock(),
+        settings=HistorySettings(days=1e6),
+        meter=meter,
+    )
 
 
 @pytest.mark.parametrize(("is_full", "result"), [(False, "kept"), (True, "refused")])
@@ -115,28 +135,33 @@ def test_records_are_counted_by_what_became_of_them(is_full: bool, result: str) 
     async def main() -> dict[tuple[str, str], int]:
         cluster = FullCluster(await fresh_cluster(), is_full=is_full)
         meter, woken = Records(), asyncio.Event()
-        ended = a_job({"phase": "Succeed", "endTime": format_time(T0 + 50)})
-        sources = HistorySources(
-            jobs=cast("Informer[Any]", Objects(ended)),
-            pods=cast("Informer[Pod]", Objects(a_pod(0))),
-            place_of=lambda _: None,
-            is_ours=lambda _: True,
-            wake=lambda _: woken.set(),
-        )
-        keeper = HistoryKeeper(
-            cast("Any", cluster),
-            "aitrainingjob",
-            sources,
-            clock=SystemClock(),
-            settings=HistorySettings(days=1e6),
-            meter=meter,
-        )
+        keeper = a_keeper(cluster, meter, woken)
         running = asyncio.create_task(keeper.run())
         async with asyncio.timeout(WITHIN_S):
             await woken.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert keeper.is_kept(Key("lab", "fit"), ended.metadata.uid)
+        assert keeper.is_kept(Key("lab", "fit"), Uid("u-1"))
         return meter.counts
 
     assert asyncio.run(main()) == {("aitrainingjob", result): 1}
+
+
+def test_refused_records_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that went without its record has it as soon as the namespace takes it."""
+    monkeypatch.setattr("swell.history.keeper.REFUSED_AGAIN_S", 0.0)
+
+    async def main() -> dict[tuple[str, str], int]:
+        cluster = FullCluster(await fresh_cluster(), is_full=True)
+        meter, woken = Records(), asyncio.Event()
+        running = asyncio.create_task(a_keeper(cluster, meter, woken).run())
+        async with asyncio.timeout(WITHIN_S):
+            await woken.wait()
+            cluster.is_full = False
+            while ("aitrainingjob", "kept") not in meter.counts:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return meter.counts
+
+    assert asyncio.run(main()) == {("aitrainingjob", "refused"): 1, ("aitrainingjob", "kept"): 1}
