@@ -17,6 +17,7 @@ it has to. Its files, in reading order:
 - `place`: the place of this process in its job: role, index, and the files it was given.
 - `group`: the group as the training thread sees it: join, begin a step, fail, finish.
 - `fixed`: groups that never change: a process alone, and one that torchrun has started.
+- `forks`: children that the program forks share nothing of the group.
 - `bus`: how members agree on who trains together.
 - `launch`: runs scripts that know nothing of Swell, in place of torchrun.
 - `adapters`: for the training loops of other libraries: `HFCallback` and `LightningPlugin`.

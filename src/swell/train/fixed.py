@@ -11,6 +11,7 @@ from typing import Any
 
 from swell.api.report import TrainingReport
 from swell.train.bus.plan import NOTHING, Departure, GroupPlan, Held, Member
+from swell.train.forks import keep_from_children
 
 
 class FixedGroup:
@@ -27,6 +28,7 @@ class FixedGroup:
         self.report: TrainingReport | None = None
         if threading.current_thread() is threading.main_thread():
             self._old_handler = signal.signal(signal.SIGTERM, self._terminate)
+            keep_from_children(self)
 
     def join(self, held: Held, *, trained: bool) -> GroupPlan | Departure:  # noqa: ARG002
         if self._leaving:
@@ -66,6 +68,10 @@ class FixedGroup:
         if self._old_handler is not None:
             signal.signal(signal.SIGTERM, self._old_handler)
             self._old_handler = None
+
+    def forget_in_child(self) -> None:
+        """Let a forked child end on SIGTERM as it would have without this group."""
+        self.close()
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         if self._size > 1:

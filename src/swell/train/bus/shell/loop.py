@@ -52,6 +52,7 @@ from swell.train.bus.shell.handshake import NONCE_BYTES, Handshake
 from swell.train.bus.shell.reporting import answer_request
 from swell.train.bus.shell.resolver import Resolver, is_numeric
 from swell.train.bus.shell.termination import TerminationSignal
+from swell.train.forks import keep_from_children
 
 logger = logging.getLogger("swell.train")
 
@@ -106,6 +107,7 @@ class BusThread:
         self._next_tick = 0.0
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="swell-bus", daemon=True)
+        keep_from_children(self)
 
     # ---- for other threads
 
@@ -130,9 +132,15 @@ class BusThread:
             self._wake_out.close()
             self._selector.close()
 
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
+    def forget_in_child(self) -> None:
+        """Close a forked child's copies of all sockets, and end on SIGTERM as it would have."""
+        self._signal.forget_in_child()
+        # Nothing is unregistered: the child shares the kernel's list with this process.
+        self._selector.close()
+        ends = [connection.sock for connection in self._connections.values()]
+        for sock in (*ends, self._wake_in, self._wake_out, self._listener):
+            if sock is not None:
+                sock.close()
 
     def _first_step_begun(self, generation: int) -> None:
         self.post(FirstStepBegun(generation))

@@ -40,6 +40,10 @@ class TerminationSignal:
             with contextlib.suppress(OSError):
                 os.write(self._earlier_descriptor, numbers)
 
+    def forget_in_child(self) -> None:
+        """Give a forked child the handler and the descriptor that the program had before."""
+        self.uninstall()
+
     def uninstall(self) -> None:
         if not self.is_installed or threading.current_thread() is not threading.main_thread():
             return
