@@ -2,12 +2,15 @@
 
 Every launcher listens at its meeting port as long as it lives. The members of a plan connect to the
 plan's meeting point and send one line each; once all of them have, each gets the whole list, and
-the connection ends. Lines carry a code that only holders of the job's secret can make, over the
-plan's prefix, which is drawn for one generation: an old line is worth nothing.
+the connection ends. A line begins with a code over the rest of it that only holders of the job's
+secret can make; nothing is parsed before that code is right. The rest has the plan's prefix, which
+is drawn for one generation: an old line is worth nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import hmac
 import selectors
@@ -16,15 +19,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
 from swell.train.bus.plan import GroupPlan
 from swell.train.launch.variables import Seat
 
-# A line holds a port for each worker of a member, or for all workers of a job.
-_LINE_BYTES_MAX = 1 << 20
+# An entry holds a port for each worker of a member; the answer one for each worker of a job. Callers
+# have proved nothing while their line is read, so all of them together get 32 MiB.
+_ENTRY_BYTES_MAX = 8 << 10
+_ROLL_BYTES_MAX = 1 << 20
 _CALLERS_MAX = 4096
+_CODE_BYTES = hashlib.sha256().digest_size * 2
 # Callers who say nothing are dropped after as long as a roll call may take.
 ROLL_CALL_S = 10.0
 
@@ -36,7 +43,6 @@ class Entry(msgspec.Struct, frozen=True):
     size: int
     rank: int
     ports: tuple[int, ...]
-    code: str = ""
 
 
 class Roll(msgspec.Struct, frozen=True):
@@ -44,24 +50,32 @@ class Roll(msgspec.Struct, frozen=True):
 
     prefix: str
     ports: tuple[tuple[int, ...], ...]
-    code: str = ""
 
 
-def sign(message: Entry | Roll, secret: bytes) -> bytes:
-    """The message as a line, with its code."""
-    bare = msgspec.structs.replace(message, code="")
-    return msgspec.json.encode(msgspec.structs.replace(bare, code=_code(bare, secret))) + b"\n"
+Said = TypeVar("Said", Entry, Roll)
 
 
-def is_signed(message: Entry | Roll, secret: bytes) -> bool:
-    bare = msgspec.structs.replace(message, code="")
-    return hmac.compare_digest(message.code, _code(bare, secret))
+def signed(message: Entry | Roll, secret: bytes) -> bytes:
+    """The message as a line: its code, then its text."""
+    text = msgspec.json.encode(message)
+    return _code(type(message), text, secret) + text + b"\n"
 
 
-def _code(bare: Entry | Roll, secret: bytes) -> str:
+def verified(line: bytes, kind: type[Said], secret: bytes) -> Said | None:
+    """The message in a line without its end; None unless a holder of the secret has made it."""
+    code, text = line[:_CODE_BYTES], line[_CODE_BYTES:]
+    if not hmac.compare_digest(code, _code(kind, text, secret)):
+        return None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _code(kind: type[Entry | Roll], text: bytes, secret: bytes) -> bytes:
     # The label keeps one kind of message from being taken for the other.
-    label = b"swell launch entry " if isinstance(bare, Entry) else b"swell launch roll "
-    return hmac.new(secret, label + msgspec.json.encode(bare), hashlib.sha256).hexdigest()
+    label = b"swell launch entry " if kind is Entry else b"swell launch roll "
+    return hmac.new(secret, label + text, hashlib.sha256).hexdigest().encode()
 
 
 @dataclass(slots=True, eq=False)
@@ -101,9 +115,13 @@ class RollCallServer:
         self._thread.start()
 
     def close(self) -> None:
+        """End the thread. The sockets are closed here, after it: it may end by itself meanwhile."""
         self._is_closed = True
-        self._waker.send(b"\0")
+        with contextlib.suppress(OSError):  # closed before
+            self._waker.send(b"\0")
         self._thread.join()
+        for one in (self._door, self._woken, self._waker):
+            one.close()
 
     def _run(self) -> None:
         while not self._is_closed:
@@ -116,17 +134,18 @@ class RollCallServer:
         for caller in list(self._callers):
             self._drop(caller)
         self._selector.close()
-        for one in (self._door, self._woken, self._waker):
-            one.close()
 
     def _accept(self) -> None:
+        """Take a caller in. Where there is no room, the one that has waited longest goes."""
         try:
             sock, _ = self._door.accept()
-        except OSError:
-            return  # the caller has given up
-        if len(self._callers) >= _CALLERS_MAX:
-            sock.close()
+        except OSError as error:
+            # Otherwise the caller has given up. Without room the door would wake us at once again.
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._drop_oldest()
             return
+        if len(self._callers) >= _CALLERS_MAX:
+            self._drop_oldest()
         sock.setblocking(False)
         caller = _Caller(sock, time.monotonic())
         self._callers[caller] = None
@@ -144,15 +163,12 @@ class RollCallServer:
         if end:
             caller.inbox = b""
             self._take(caller, line)
-        elif not part or len(caller.inbox) > _LINE_BYTES_MAX:
+        elif not part or len(caller.inbox) > _ENTRY_BYTES_MAX:
             self._drop(caller)
 
     def _take(self, caller: _Caller, line: bytes) -> None:
-        try:
-            entry = msgspec.json.decode(line, type=Entry)
-        except msgspec.MsgspecError:
-            entry = None
-        if entry is None or not is_signed(entry, self._secret):
+        entry = verified(line, Entry, self._secret)
+        if entry is None:
             self._drop(caller)
             return
         call = self._calls.setdefault(entry.prefix, _Call(entry.size, time.monotonic()))
@@ -163,7 +179,7 @@ class RollCallServer:
 
     def _answer(self, prefix: str, call: _Call) -> None:
         ports = tuple(ports for _, ports in sorted(call.ports.items()))
-        answer = sign(Roll(prefix, ports), self._secret)
+        answer = signed(Roll(prefix, ports), self._secret)
         for caller in call.callers:
             try:
                 # The answer fits the socket's buffer; a caller whose buffer is full is gone.
@@ -182,6 +198,14 @@ class RollCallServer:
             if now - caller.since > ROLL_CALL_S:
                 self._drop(caller)
 
+    def _drop_oldest(self) -> None:
+        """Drop a caller that has not told its line, if there is one; else one that has."""
+        told = {caller for call in self._calls.values() for caller in call.callers}
+        silent = (caller for caller in self._callers if caller not in told)
+        oldest = next(silent, None) or next(iter(self._callers), None)
+        if oldest is not None:
+            self._drop(oldest)
+
     def _drop(self, caller: _Caller) -> None:
         if caller in self._callers:
             del self._callers[caller]
@@ -197,25 +221,27 @@ def call_roll(
     is_over: Callable[[], bool],
 ) -> tuple[Seat, ...] | None:
     """The seats of all members; None if they do not come, or the generation is over before."""
-    entry = sign(Entry(plan.prefix, plan.size, rank, ports), secret)
+    entry = signed(Entry(plan.prefix, plan.size, rank, ports), secret)
     give_up = time.monotonic() + ROLL_CALL_S
     while time.monotonic() < give_up and not is_over():
         try:
             with socket.create_connection(plan.meeting, timeout=1.0) as line:
                 line.sendall(entry)
-                roll = _answer(line, give_up, is_over)
+                answer = _answer(line, give_up, is_over)
         except OSError:
-            roll = None
-        if roll is not None and is_signed(roll, secret) and roll.prefix == plan.prefix:
+            answer = b""
+        roll = verified(answer, Roll, secret)
+        if roll is not None and roll.prefix == plan.prefix and len(roll.ports) == plan.size:
             members = zip(plan.members, roll.ports, strict=True)
             return tuple(Seat(member.host, ports) for member, ports in members)
         time.sleep(0.02)
     return None
 
 
-def _answer(line: socket.socket, give_up: float, is_over: Callable[[], bool]) -> Roll | None:
+def _answer(line: socket.socket, give_up: float, is_over: Callable[[], bool]) -> bytes:
+    """The line that the server answers, without its end; empty if none comes."""
     line.settimeout(0.05)
-    inbox = b""
+    inbox = bytearray()
     while time.monotonic() < give_up and not is_over():
         try:
             part = line.recv(1 << 16)
@@ -223,10 +249,7 @@ def _answer(line: socket.socket, give_up: float, is_over: Callable[[], bool]) ->
             continue
         inbox += part
         if inbox.endswith(b"\n"):
-            try:
-                return msgspec.json.decode(inbox, type=Roll)
-            except msgspec.MsgspecError:
-                return None
-        if not part or len(inbox) > _LINE_BYTES_MAX:
-            return None
-    return None
+            return bytes(inbox[:-1])
+        if not part or len(inbox) > _ROLL_BYTES_MAX:
+            break
+    return b""

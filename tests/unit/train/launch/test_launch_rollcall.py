@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 from swell.train.bus.plan import NOTHING, GroupPlan, Member
-from swell.train.launch.rollcall import Entry, Roll, RollCallServer, call_roll, is_signed, sign
+from swell.train.launch import rollcall
+from swell.train.launch.rollcall import Entry, Roll, RollCallServer, call_roll, signed, verified
 from swell.train.launch.variables import Seat
 
 SECRET = b"secret"
@@ -81,11 +84,52 @@ def test_strangers_are_dropped(server: RollCallServer, text: bytes) -> None:
 
 def test_codes_cover_the_whole_message() -> None:
     """Neither another port nor another generation, nor an answer as an entry."""
-    entry = Entry("p", 2, 0, (1, 2), code="")
-    signed = sign(entry, SECRET)
+    entry = Entry("p", 2, 0, (1, 2))
+    line = signed(entry, SECRET).removesuffix(b"\n")
+    code = line[: -len(msgspec.json.encode(entry))]
 
-    assert b"code" in signed
+    assert verified(line, Entry, SECRET) == entry
     for changed in (Entry("q", 2, 0, (1, 2)), Entry("p", 2, 1, (1, 2)), Entry("p", 2, 0, (1, 3))):
-        code = signed.split(b'"code":"')[1][:64].decode()
-        assert not is_signed(Entry(changed.prefix, 2, changed.rank, changed.ports, code), SECRET)
-    assert not is_signed(Roll("p", ((1, 2),), ""), SECRET)
+        assert verified(code + msgspec.json.encode(changed), Entry, SECRET) is None
+    assert verified(line, Roll, SECRET) is None
+    assert verified(line, Entry, b"other") is None
+
+
+def test_nothing_is_parsed_before_its_code_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of a stranger does not reach the decoder."""
+    monkeypatch.setattr(msgspec.json, "decode", None)
+
+    assert verified(b"0" * 64 + b"{}", Entry, SECRET) is None
+    assert verified(b"", Entry, SECRET) is None
+
+
+def test_strangers_get_little_memory(server: RollCallServer) -> None:
+    """A line without an end is cut off after 8 KiB, long before its time is up."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as line:
+        with contextlib.suppress(OSError):  # cut off while it was sent
+            line.sendall(b"x" * (1 << 20))
+        with contextlib.suppress(ConnectionError):
+            assert line.recv(100) == b""
+
+
+def test_closing_an_ended_server_is_no_error() -> None:
+    """Its thread may have ended by itself before it is woken, and it may be closed twice."""
+    server = RollCallServer("127.0.0.1", SECRET)
+    server._is_closed = True
+    server._waker.send(b"\0")
+    server._thread.join(timeout=10)
+
+    server.close()
+    server.close()
+
+
+def test_without_room_the_oldest_stranger_goes(
+    server: RollCallServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strangers who fill the room keep no member out."""
+    monkeypatch.setattr(rollcall, "_CALLERS_MAX", 1)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+        answer = call_roll(a_plan(server, 1), 0, (7,), SECRET, never)
+
+        assert stranger.recv(10) == b""
+    assert answer == (Seat("127.0.0.1", (7,)),)
