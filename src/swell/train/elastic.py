@@ -84,6 +84,7 @@ class Elastic:
             self._saver = Saver(folder, self._framework.codec, every_s=every_s, warn=_warn)
         self._engine_made: Engine | None = None
         self._batch: SampleBatch | None = None
+        self._is_stepped = False  # the batch has had its step
         self._finished = False
         print_stacks_on_signal()
 
@@ -98,16 +99,33 @@ class Elastic:
         shuffle: bool = True,
         seed: int = 0,
         collate: Collate | None = None,
+        workers: int = 0,
         final: bool = True,
     ) -> Iterator[Any]:
         """This member's part of every global batch, from where the last finished step ended.
 
         `epochs` counts from the beginning of the training. After the last loop (`final`) the group
-        is left; a program with several loops passes `final=False` to all but the last.
+        is left; a program with several loops passes `final=False` to all but the last. So many
+        `workers` are threads that load samples while the batch before is trained on.
         """
         if batch_size < 1:
             raise TrainError(f"batch_size is {batch_size}: it is at least 1")
-        source = source_of(data, seed=seed, shuffle=shuffle)
+        source = source_of(data, seed=seed, shuffle=shuffle, workers=workers)
+        try:
+            yield from self._batches(source, batch_size, epochs, collate=collate, final=final)
+        finally:
+            self._batch = None
+            source.close()
+
+    def _batches(
+        self,
+        source: SampleSource,
+        batch_size: int,
+        epochs: int,
+        *,
+        collate: Collate | None,
+        final: bool,
+    ) -> Iterator[Any]:
         gather = collate or self._framework.collate
         engine, ledger = self._engine, self._ledger
         ledger.follow(lambda progress: source.capture(progress.position), source.restore)
@@ -117,10 +135,9 @@ class Elastic:
             batch = self._next_batch(source, batch_size, formed)
             if batch is None or self._is_over(source, epochs):
                 continue
-            self._batch = batch
+            self._batch, self._is_stepped = batch, False
             self._framework.set_rate_factor(self._factor(formed.plan.size, batch_size))
             yield gather(batch.items)
-        self._batch = None
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -134,8 +151,19 @@ class Elastic:
             with self._engine.step(0, 0, 1.0 / self.size):
                 yield
             return
+        if self._is_stepped:
+            raise TrainError("a second step with the same batch: its samples would count twice")
+        done = self.steps
         with self._engine.step(batch.n_whole, batch.n_mine, batch.weight):
             yield
+        self._is_stepped = self.steps > done
+
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
+        """Backward passes within add up gradients here; the first one outside averages the sum.
+
+        For a batch that is computed in several parts, all of them in one `step`.
+        """
+        return self._framework.no_sync()
 
     def average(self, values: Any, *, weighted: bool = True) -> Any:
         """The mean of values over all members, weighted by their parts of the batch."""

@@ -229,6 +229,45 @@ def test_members_that_scale_by_the_noise_have_equal_weights(cluster: TrainingClu
     assert np.ptp(np.array(finals), axis=0).max() < 1e-9
 
 
+@pytest.mark.parametrize("wrap", ["", "fsdp"])
+def test_batches_in_parts_end_as_if_undisturbed(
+    cluster: TrainingCluster, undisturbed: np.ndarray, wrap: str
+) -> None:
+    """Gradients of parts are added up before they are averaged; the model is used between steps."""
+    cluster.set_variable("PARTS", "2")
+    cluster.set_variable("WRAP", wrap)
+    if not wrap:
+        cluster.set_variable("LOOKS", "1")
+    cluster.begin(3)
+    cluster.wait_for_size(3, within_s=WITHIN_S)
+    cluster.set_pace(SLOW_S)
+    killed = cluster.replace(1)
+    cluster.wait_for_size(2, killed, WITHIN_S)
+    cluster.wait_for_size(3, killed, WITHIN_S)
+    cluster.set_pace(0.0)
+
+    assert cluster.wait_for_end(600) == [0, 0, 0]
+
+    finals = [fact["final"] for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 3
+    for final in finals:
+        assert np.abs(np.array(final) - undisturbed).max() < 1e-5
+
+
+def test_what_scripts_do_besides_the_plain_loop() -> None:
+    """Scalers, streams with a length, threads; what cannot be all or nothing is refused."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    program = [str(PYTHON), "-m", "tests.e2e.train.loop_program"]
+    output = subprocess.run(program, cwd=ROOT, env=env, check=True, capture_output=True)
+    found = json.loads(output.stdout.splitlines()[-1])
+
+    assert found.pop("no place").startswith("a Endless cannot be trained on exactly once")
+    assert found.pop("two updates").startswith("a second optimizer.step() in one step")
+    assert found.pop("closure").startswith("optimizer.step has a closure")
+    assert found.pop("optimizers").startswith("the optimizer is a list: give one optimizer")
+    assert found == {"scaler": True, "left out": True, "stream": 48, "workers": 48}
+
+
 def test_under_torchrun_and_alone_it_runs_unchanged(tmp_path: Path) -> None:
     """The example trains as one process, and with torchrun's variables."""
     example = str(ROOT / "examples" / "train" / "elastic_ddp.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -53,6 +54,16 @@ def weights(model: Elastic) -> list[float]:
     return values
 
 
+def backward(model: Elastic, criterion: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+    """Compute the gradient of the batch, with `PARTS=n` in so many parts."""
+    n_parts = min(int(os.environ.get("PARTS", "1")), len(x))
+    parts = list(zip(x.tensor_split(n_parts), y.tensor_split(n_parts), strict=True))
+    for number, (some_x, some_y) in enumerate(parts, 1):
+        with model.no_sync() if number < len(parts) else contextlib.nullcontext():
+            loss = criterion(model(some_x.to(DEVICE)), some_y.to(DEVICE))
+            (loss * len(some_x) / len(x)).backward()
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(INDEX)
@@ -83,12 +94,14 @@ def main() -> None:
         with model.step():
             pause()
             optimizer.zero_grad()
-            loss = criterion(model(x.to(DEVICE)), y.to(DEVICE))
-            loss.backward()
+            backward(model, criterion, x, y)
             optimizer.step()
             scheduler.step()
             if done + 1 == epochs * -(-N_SAMPLES // N_BATCH):
                 final = weights(model)  # while there is a group to gather from
+        if "LOOKS" in os.environ:
+            with torch.no_grad():
+                model(x.to(DEVICE))
         if model.steps > done:
             plan = model._formed().plan
             say(

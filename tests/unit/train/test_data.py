@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.train.data.cuts import cut, epoch_order, share
+from swell.train.data.loading import SampleLoader
 from swell.train.data.sources import MapSource, SampleSource, StreamSource, source_of, stack
 from swell.train.errors import TrainError
 
@@ -100,6 +101,50 @@ def test_each_sample_once_through_random_changes(
         position += whole[0].n_whole
 
     assert sorted(used) == list(range(n_samples))
+
+
+def test_threads_load_the_next_batch_while_this_one_is_used() -> None:
+    """Each sample once, also those that a change of the group and a redone step need again."""
+    loaded: list[int] = []
+
+    class Squares:
+        def __len__(self) -> int:
+            return 12
+
+        def __getitem__(self, index: int) -> int:
+            loaded.append(index)
+            return index * index
+
+    source = source_of(Squares(), seed=0, shuffle=False, workers=2)
+    source.start_epoch(0)
+    parts = [
+        source.batch(position, 4, 0, size) for position, size in [(0, 1), (0, 1), (4, 2), (8, 1)]
+    ]
+    source.close()
+
+    assert [part.items if part else None for part in parts] == [
+        *([0, 1, 4, 9], [0, 1, 4, 9]),
+        *([16, 25], [64, 81, 100, 121]),
+    ]
+    assert sorted(loaded) == sorted(set(loaded))
+
+
+def test_an_error_of_the_dataset_comes_from_its_thread() -> None:
+    """It reaches the loop as it is."""
+    loader = SampleLoader([1, 2], workers=1)
+    try:
+        with pytest.raises(IndexError):
+            loader.load([0, 5])
+    finally:
+        loader.close()
+
+
+def test_streams_have_no_workers_and_numbers_of_workers_are_not_negative() -> None:
+    """Both are refused in a sentence."""
+    with pytest.raises(TrainError, match="a stream has to load its own ahead"):
+        source_of(Numbers(3), seed=0, shuffle=False, workers=2)
+    with pytest.raises(TrainError, match="workers is -1"):
+        source_of([1], seed=0, shuffle=False, workers=-1)
 
 
 def test_data_that_cannot_resume_is_refused_in_a_sentence() -> None:

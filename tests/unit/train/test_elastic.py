@@ -93,6 +93,31 @@ def test_several_loops_and_gradients_by_hand() -> None:
     assert (model.size, model.rank) == (1, 0)
 
 
+def test_a_batch_has_one_step() -> None:
+    """Its samples would count twice, and others would be left out."""
+    model = Elastic({"w": np.zeros(1)})
+    for _ in model.batches(4, 2):
+        with model.step():
+            pass
+        with pytest.raises(TrainError, match="a second step with the same batch"), model.step():
+            pass
+    assert model.steps == 2
+
+
+def test_a_loop_that_is_left_leaves_no_batch_behind() -> None:
+    """A step after it is one of the script's own, for which all members count alike."""
+    model = Elastic({"w": np.zeros(1)})
+    for _ in model.batches(4, 2):
+        with model.step():
+            pass
+        break
+    with model.step(), model.no_sync():
+        pass
+
+    assert model.samples == []
+    assert model.steps == 2
+
+
 def test_a_terminated_process_saves_and_exits_143(tmp_path: Path) -> None:
     """Without Swell, too: the next process goes on where this one ended."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swell.train.backends.host import HostCollectives
 from swell.train.bus.plan import NOTHING, GroupPlan, Held, Member
-from swell.train.errors import GroupBrokenError, UnsavableStateError
+from swell.train.errors import GroupBrokenError, TrainError, UnsavableStateError
 from swell.train.state.ledger import Progress, TrainLedger, UserState
 from swell.train.state.replication import replicate
 from swell.train.state.tree import TreeCodec, copied, pieces
@@ -92,6 +92,31 @@ def test_user_state_waits_for_its_object() -> None:
     assert (state["n"], state["m"]) == (5, 6)
     assert kept["objects"] == {"scheduler": {"value": 9}}
     assert scheduler.value == 9
+
+
+def test_a_broken_step_leaves_no_plain_value_behind() -> None:
+    """A value that it has changed is as before; one that it has added or deleted, too."""
+    state = UserState()
+    state["n"], state["list"] = 1, [1]
+    scheduler = state["scheduler"] = Scheduler()
+    before = state.plain_values()
+    state["n"] = 2
+    state["list"].append(2)
+    state["seen"] = True
+    del state["n"]
+    state.put_back(before)
+
+    assert dict(state) == {"n": 1, "list": [1], "scheduler": scheduler}
+
+
+def test_a_second_optimizer_is_refused() -> None:
+    """Of a broken step some members would have its update, and nobody could tell."""
+
+    class Optimizer(Scheduler):
+        param_groups: ClassVar[list[object]] = []
+
+    with pytest.raises(TrainError, match=r'^state\["other"\] is an optimizer'):
+        UserState()["other"] = Optimizer()
 
 
 def test_progress_counts_samples_and_epochs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,6 +141,10 @@ class ArrayFramework:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Do nothing: gradients of arrays are averaged when the script says so."""
+        return nullcontext()
 
     def average(self, values: Any, *, weighted: bool, size: int) -> Any:
         return self.learner.average(values, weighted=weighted, size=size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from swell.train.collectives import Collectives, Learner
@@ -39,6 +40,10 @@ class ModelFramework(Protocol):
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model as the group's wrapper has it."""
+        ...
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Gradients of backward passes within stay this member's own until one outside."""
         ...
 
     def average(self, values: Any, *, weighted: bool, size: int) -> Any: ...

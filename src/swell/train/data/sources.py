@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from swell.train.data.cuts import Indexes, cut, epoch_order
+from swell.train.data.loading import SampleLoader
 from swell.train.errors import TrainError
 
 Collate = Callable[[list[Any]], Any]
@@ -51,12 +53,17 @@ class SampleSource(Protocol):
 
     def restore(self, state: Any) -> None: ...
 
+    def close(self) -> None:
+        """End the threads that load samples, if there are any."""
+        ...
+
 
 class MapSource:
     """A dataset with a length and an index: lists, ranges, arrays, torch's map-style datasets."""
 
-    def __init__(self, dataset: Any, *, seed: int, shuffle: bool) -> None:
+    def __init__(self, dataset: Any, *, seed: int, shuffle: bool, workers: int = 0) -> None:
         self._dataset = dataset
+        self._loader = SampleLoader(dataset, workers)
         self._seed, self._shuffle = seed, shuffle
         self._epoch = -1
         self._order: Indexes = epoch_order(0, seed=0, epoch=0, shuffle=False)
@@ -77,8 +84,12 @@ class MapSource:
         if not whole:
             return None
         mine = list(cut(whole, rank, size))
-        items = [self._dataset[index] for index in mine or whole[:1]]
+        following = self._order[position + n_batch : position + 2 * n_batch].tolist()
+        items = self._loader.load(mine or whole[:1], following=cut(following, rank, size))
         return SampleBatch(items, mine, len(mine), len(whole))
+
+    def close(self) -> None:
+        self._loader.close()
 
     def capture(self, position: int) -> Any:  # noqa: ARG002 (the order follows from seed and epoch)
         return None
@@ -137,19 +148,31 @@ class StreamSource:
             self._stream.load_state_dict(state["stream"])
         self._samples, self._read, self._at = None, None, -1
 
+    def close(self) -> None:
+        """Do nothing: a stream is read by the training thread."""
 
-def source_of(data: Any, *, seed: int, shuffle: bool) -> SampleSource:
+
+def source_of(data: Any, *, seed: int, shuffle: bool, workers: int = 0) -> SampleSource:
     """The source for a user's data: an integer n stands for the indexes 0 to n-1."""
     if isinstance(data, int):
         return MapSource(range(data), seed=seed, shuffle=shuffle)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return MapSource(data, seed=seed, shuffle=shuffle)
-    if hasattr(data, "state_dict") and hasattr(data, "load_state_dict"):
+    can_resume = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
+    # torch's iterable datasets inherit an index that raises, and may have a length.
+    if not _is_iterable_dataset(data) and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return MapSource(data, seed=seed, shuffle=shuffle, workers=workers)
+    if can_resume and workers:
+        raise TrainError("workers load samples by their index; a stream has to load its own ahead")
+    if can_resume:
         return StreamSource(data)
     raise TrainError(
         f"a {type(data).__name__} cannot be trained on exactly once: give a dataset with __len__"
         " and __getitem__, a number of indexes, or an iterable with state_dict and load_state_dict"
     )
+
+
+def _is_iterable_dataset(data: Any) -> bool:
+    torch = sys.modules.get("torch.utils.data")
+    return torch is not None and isinstance(data, torch.IterableDataset)
 
 
 def _take(samples: Iterable[Any], n_batch: int) -> list[Any]:

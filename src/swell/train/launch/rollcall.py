@@ -26,8 +26,8 @@ import msgspec
 from swell.train.bus.plan import GroupPlan
 from swell.train.launch.variables import Seat
 
-# An entry holds a port for each worker of a member; the answer one for each worker of a job. Callers
-# have proved nothing while their line is read, so all of them together get 32 MiB.
+# An entry holds a port for each worker of a member; the answer one for each worker of a job.
+# Callers have proved nothing while their line is read, so all of them together get 32 MiB.
 _ENTRY_BYTES_MAX = 8 << 10
 _ROLL_BYTES_MAX = 1 << 20
 _CALLERS_MAX = 4096

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from swell.train.errors import TrainError
 from swell.train.reports.noise import GradientNoise
 
 
@@ -46,6 +47,12 @@ class UserState(MutableMapping[str, Any]):
         return self._values[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
+        if hasattr(value, "param_groups"):
+            # Of a broken step, one of two optimizers may have done its part, and only at some.
+            raise TrainError(
+                f'state["{key}"] is an optimizer: only the one that Elastic was given is updated by'
+                " all members or by none; put all parameters into its groups"
+            )
         self._values[key] = value
         if _keeps_state(value) and key in self._waiting:
             value.load_state_dict(self._waiting.pop(key))
@@ -78,6 +85,9 @@ class UserState(MutableMapping[str, Any]):
         return copy.deepcopy({k: v for k, v in self._values.items() if not _keeps_state(v)})
 
     def put_back(self, plain: dict[str, Any]) -> None:
+        """Have these plain values again, and no others: what a broken step has added goes."""
+        for key in [k for k, v in self._values.items() if not _keeps_state(v) and k not in plain]:
+            del self._values[key]
         self._values.update(plain)
 
 

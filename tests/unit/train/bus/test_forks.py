@@ -1,4 +1,4 @@
-"""Children that a training program forks, as workers that load its data, share nothing of the bus."""
+"""Children that a training program forks, as workers for its data, share nothing of the bus."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_a_forked_child_has_no_line_and_ends_by_its_own_signal(tmp_path: Path) -
 def test_a_forked_child_of_a_process_alone_ends_by_its_signal() -> None:
     """So pools of processes can be ended in programs that run without Swell, too."""
     program = (
-        "import os, signal, time; from swell.train.fixed import FixedGroup; group = FixedGroup(0, 1)\n"
+        "import os, signal, time; from swell.train.fixed import FixedGroup\n"
+        "group = FixedGroup(0, 1)\n"
         "ready, done = os.pipe()\n"
         "child = os.fork()\n"
         "if not child: os.write(done, b'1'); time.sleep(60); os._exit(0)\n"

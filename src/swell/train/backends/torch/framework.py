@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -49,6 +50,9 @@ class TorchFramework:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return self.learner.call(*args, **kwargs)
 
+    def no_sync(self) -> AbstractContextManager[None]:
+        return self.learner.no_sync()
+
     def average(self, values: Any, *, weighted: bool, size: int) -> Any:
         from torch.utils._pytree import tree_map
 
@@ -79,6 +83,11 @@ def torch_framework(
     redundancy: tuple[int, int],
 ) -> TorchFramework:
     """The framework for a module, on the device that its parameters are on."""
+    if optimizer is not None and not hasattr(optimizer, "register_step_pre_hook"):
+        raise TrainError(
+            f"the optimizer is a {type(optimizer).__name__}: give one optimizer of torch; it may"
+            " have several groups of parameters"
+        )
     there = _device_of(net, device)
     name = backend or ("nccl" if there.type == "cuda" else "gloo")
     collectives = TorchCollectives(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from swell.train.backends.torch.process_group import TorchCollectives
+from swell.train.backends.torch.updates import check_update, forget_unscaling
 from swell.train.backends.torch.weighting import GradientHook, RateFactor, weighted_outputs
 from swell.train.bus.plan import GroupPlan
 from swell.train.reports.measures import Measures
@@ -50,10 +52,18 @@ class ModuleLearner:
             optimizer.register_step_post_hook(self._after_update)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
+        is_ddp = isinstance(self._wrapper, DistributedDataParallel)
+        if is_ddp and not torch.is_grad_enabled():
+            # DDP would exchange buffers, and a death during an evaluation would end the program.
+            return self.module(*args, **kwargs)
         outputs = self._wrapper(*args, **kwargs)
-        if isinstance(self._wrapper, DistributedDataParallel) or self._size == 1:
+        if is_ddp or self._size == 1:
             return outputs
         return weighted_outputs(outputs, self.hook.weight * self._size)
+
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
+        no_sync = getattr(self._wrapper, "no_sync", None)
+        return no_sync() if no_sync is not None else contextlib.nullcontext()
 
     # ---- the group
 
@@ -113,15 +123,19 @@ class ModuleLearner:
                 buffer.copy_(buffers[name])
         torch.set_rng_state(random_state)
         self.module.zero_grad(set_to_none=True)
+        forget_unscaling(self._ledger.user)
 
     def after_step(self) -> None:
         self._before = None
 
     def check_step(self) -> None:
-        if self._optimizer is None:
+        # An update has asked. Without one (a gradient scaler leaves it out where gradients are not
+        # finite, as those of an aborted collective may be) nobody has.
+        if not self.has_updated:
             self._confirm()
 
-    def _before_update(self, *_: object) -> None:
+    def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        check_update(args, kwargs, has_updated=self.has_updated)
         self._confirm()
         self.hook.backward_done()
         self.rate.apply()

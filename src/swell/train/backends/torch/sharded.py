@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from torch.distributed.tensor import DTensor
 from swell.train.backends.torch.local_updates import LocalUpdates, local_part, whole_tensor
 from swell.train.backends.torch.process_group import TorchCollectives
 from swell.train.backends.torch.tensors import TorchKind
+from swell.train.backends.torch.updates import check_update, forget_unscaling
 from swell.train.backends.torch.weighting import GradientHook, RateFactor, weighted_outputs
 from swell.train.bus.plan import GroupPlan
 from swell.train.errors import GroupBrokenError, TrainError
@@ -86,6 +88,14 @@ class ShardedLearner:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         outputs = self.module(*args, **kwargs)
         return weighted_outputs(outputs, self.hook.weight * self._size)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        self.module.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            self.module.set_requires_gradient_sync(True)
 
     # ---- the group
 
@@ -319,6 +329,7 @@ class ShardedLearner:
         """Drop gradients; the state itself goes back to a copy in the next group."""
         self._updates.end()
         self._optimizer.zero_grad(set_to_none=True)
+        forget_unscaling(self._ledger.user)
         if self._random_state is not None:
             torch.set_rng_state(self._random_state)
 
@@ -327,12 +338,17 @@ class ShardedLearner:
             self._give_copies()
 
     def check_step(self) -> None:
-        """Do nothing: the optimizer has asked."""
+        if not self.has_updated:
+            self._confirm()
 
-    def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def _confirm(self) -> None:
         if self._collectives.is_cuda:
             torch.cuda.current_stream().synchronize()
         self._collectives.check()
+
+    def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        check_update(args, kwargs, has_updated=self.has_updated)
+        self._confirm()
         self.rate.apply()
         self._updates.begin(args, kwargs)
 

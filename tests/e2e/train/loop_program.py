@@ -1,0 +1,162 @@
+"""What scripts do with a torch model besides the plain loop; each check prints a line of JSON.
+
+One process, without Swell: `python -m tests.e2e.train.loop_program`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from swell.train import Elastic
+from swell.train.errors import TrainError
+
+X, Y = torch.randn(24, 3, generator=torch.Generator().manual_seed(5)), torch.ones(24, 1)
+DATA = torch.utils.data.TensorDataset(X, Y)
+
+
+def made(optimizer_type: Callable[..., Any] = torch.optim.SGD) -> tuple[Any, Any, Elastic]:
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 1)
+    optimizer = optimizer_type(net.parameters(), lr=0.1)
+    return net, optimizer, Elastic(net, optimizer)
+
+
+def loss_of(model: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (model(x) - y).square().mean()
+
+
+def weights_after_a_scaled_step_breaks() -> bool:
+    """A step that broke off between the scaler's look at the gradients and the update."""
+
+    def train(breaks: bool) -> torch.Tensor:
+        net, optimizer, model = made()
+        scaler = model.state["scaler"] = torch.amp.GradScaler("cpu", init_scale=64.0)
+        for x, y in model.batches(DATA, 12):
+            with model.step():
+                optimizer.zero_grad()
+                scaler.scale(loss_of(model, x, y)).backward()
+                scaler.unscale_(optimizer)
+                if breaks:
+                    breaks = False
+                    model._framework.learner.undo_step()
+                    optimizer.zero_grad()
+                    scaler.scale(loss_of(model, x, y)).backward()
+                    scaler.unscale_(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
+        return net.weight.detach().clone()
+
+    return bool(torch.equal(train(breaks=False), train(breaks=True)))
+
+
+def an_update_left_out_is_confirmed() -> bool:
+    """Gradients that are not finite may be those of a collective that was aborted."""
+    _, optimizer, model = made()
+    scaler = torch.amp.GradScaler("cpu")
+    asked = 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+
+    for x, y in model.batches(DATA, 24):
+        model._framework.collectives.check = check  # type: ignore[attr-defined]
+        with model.step():
+            optimizer.zero_grad()
+            scaler.scale(loss_of(model, x, y) * float("inf")).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    return asked == 1 and not model._framework.learner.has_updated
+
+
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """An iterable dataset with a length; torch gives it an index that raises."""
+
+    def __init__(self) -> None:
+        self.at = 0
+
+    def __len__(self) -> int:
+        return len(X)
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.at < len(X):
+            self.at += 1
+            yield X[self.at - 1], Y[self.at - 1]
+        self.at = 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.at = state["at"]
+
+
+class Endless(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """An iterable dataset that cannot resume, and has a length."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(5))
+
+
+def samples_of(data: Any, **options: Any) -> int:
+    _, optimizer, model = made()
+    n_samples = 0
+    for x, y in model.batches(data, 5, epochs=2, **options):
+        with model.step():
+            optimizer.zero_grad()
+            loss_of(model, x, y).backward()
+            optimizer.step()
+            n_samples += len(x)
+    return n_samples
+
+
+def refusal(attempt: Callable[[], object]) -> str:
+    try:
+        attempt()
+    except TrainError as error:
+        if torch.distributed.is_initialized():  # the loop has not come to its end
+            torch.distributed.destroy_process_group()
+        return str(error)
+    return "none"
+
+
+def two_updates() -> None:
+    _, optimizer, model = made()
+    for x, y in model.batches(DATA, 24):
+        with model.step():
+            loss_of(model, x, y).backward()
+            optimizer.step()
+            optimizer.step()
+
+
+def closure() -> None:
+    _, optimizer, model = made(torch.optim.LBFGS)
+    for _ in model.batches(DATA, 24):
+        with model.step():
+            optimizer.step(lambda: loss_of(model, X, Y))
+
+
+def main() -> None:
+    several = [torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)] * 2
+    found = {
+        "scaler": weights_after_a_scaled_step_breaks(),
+        "left out": an_update_left_out_is_confirmed(),
+        "stream": samples_of(Stream()),
+        "workers": samples_of(DATA, workers=2),
+        "no place": refusal(lambda: samples_of(Endless())),
+        "two updates": refusal(two_updates),
+        "closure": refusal(closure),
+        "optimizers": refusal(lambda: Elastic(torch.nn.Linear(1, 1), several)),
+    }
+    print(json.dumps(found))  # noqa: T201 (the output of this program)
+
+
+if __name__ == "__main__":
+    main()
