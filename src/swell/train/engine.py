@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from swell.api.report import TrainingState
 from swell.train.bus.plan import NOTHING, Departure, GroupPlan, Held
 from swell.train.checkpoints.saver import Saver
+from swell.train.checkpoints.schedule import SaveSchedule
 from swell.train.collectives import Collectives, Learner
 from swell.train.errors import CheckpointError, GroupBrokenError
 from swell.train.group import Group
@@ -85,6 +86,7 @@ class Engine:
         self.hooks = hooks or TrainHooks()
         self.reporter = Reporter(group.publish, saver, hang=hang)
         self.measures = Measures(collectives, self.reporter.facts, ledger)
+        self._schedule = SaveSchedule(collectives)
         self.now: Generation | None = None
         self._held, self._trained = NOTHING, False
         self._broken = False
@@ -107,7 +109,7 @@ class Engine:
                 self._rejoin()
                 continue
             with self._breaks():
-                self.measures.exchange(self.ledger.progress.step, self.now.plan)
+                self._exchange(self.now.plan)
             if not self._broken:
                 self._begun = True
                 return self.now
@@ -173,6 +175,13 @@ class Engine:
 
     # ---- steps
 
+    def _exchange(self, plan: GroupPlan) -> None:
+        """Bring together what members have measured, and the time of the next sharded save."""
+        step = self.ledger.progress.step
+        self.measures.exchange(step, plan)
+        if self._saver and self.learner.is_sharded:
+            self._schedule.agree(step, plan, self._saver.due_in_s, time.monotonic())
+
     def _may_begin(self) -> bool:
         return self.group.begin(self.ledger.progress.step + 1)
 
@@ -194,7 +203,7 @@ class Engine:
             facts.last_pause_s = round(started - self._last_step_end, 4)
             self._old_size = 0
         self._last_step_end = now
-        if self._saver and self._saver.is_due and self._writes_checkpoints():
+        if self._is_save_due() and self._writes_checkpoints():
             self._start_save()
         if facts.state is not TrainingState.TRAINING:
             self.reporter.enter(TrainingState.TRAINING, self.ledger.progress)
@@ -299,6 +308,11 @@ class Engine:
         if self.learner.is_sharded and self.now is not None:
             return self.now.rank, self.now.plan.size
         return (0, 1) if self.now is None or self.now.rank == 0 else None
+
+    def _is_save_due(self) -> bool:
+        if self._saver and self.learner.is_sharded:
+            return self._schedule.is_due(self.ledger.progress.step)
+        return self._saver is not None and self._saver.is_due
 
     def _start_save(self) -> None:
         if self._saver:

@@ -58,7 +58,12 @@ class Saver:
     @property
     def is_due(self) -> bool:
         """Whether it is time for a save, and the last one is complete."""
-        return self._clock() >= self._due and not self.is_writing
+        return self.due_in_s <= 0.0 and not self.is_writing
+
+    @property
+    def due_in_s(self) -> float:
+        """Seconds until it is time for a save."""
+        return self._due - self._clock()
 
     @property
     def is_writing(self) -> bool:
