@@ -16,7 +16,7 @@ from swell.train.checkpoints.saver import Saver, seconds_of
 from swell.train.collectives import Collectives
 from swell.train.data.sources import Collate, SampleBatch, SampleSource, source_of
 from swell.train.engine import Engine, Generation, OnChange, OnRelease, TrainHooks
-from swell.train.errors import TrainError
+from swell.train.errors import GroupBrokenError, TrainError
 from swell.train.fixed import fixed_group
 from swell.train.group import Group
 from swell.train.hang import hang_watch_of, print_stacks_on_signal
@@ -166,8 +166,15 @@ class Elastic:
         return self._framework.no_sync()
 
     def average(self, values: Any, *, weighted: bool = True) -> Any:
-        """The mean of values over all members, weighted by their parts of the batch."""
-        return self._framework.average(values, weighted=weighted, size=self.size)
+        """The mean of values over all members, weighted by their parts of the batch.
+
+        Between two steps it raises GroupBrokenError if a member is lost meanwhile.
+        """
+        size = self.size
+        if self._engine.is_broken:
+            raise GroupBrokenError("the group has broken up: the next step begins in another one")
+        with self._engine.broken_up():
+            return self._framework.average(values, weighted=weighted, size=size)
 
     def finish(self) -> None:
         """Wait for the other members, and say that all is trained.
@@ -186,7 +193,8 @@ class Elastic:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._formed()
-        return self._framework.call(*args, **kwargs)
+        with self._engine.broken_up():
+            return self._framework.call(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         # Names of the model's own: parameters, train, eval. Ours are found before this is asked.

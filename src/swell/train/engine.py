@@ -136,6 +136,23 @@ class Engine:
             return
         self._commit(n_samples, formed, started)
 
+    @contextlib.contextmanager
+    def broken_up(self) -> Iterator[None]:
+        """Raise GroupBrokenError for any error that means so, and say so to the others.
+
+        The next step is begun in another group.
+        """
+        formed = self._formed()
+        try:
+            yield
+        except (GroupBrokenError, RuntimeError, OSError, ValueError) as error:
+            ours = isinstance(error, GroupBrokenError) or self.collectives.is_failure(error)
+            if not ours and not self.group.is_aborted(formed.plan.generation):
+                raise
+            self._broken = True
+            self.group.failed(formed.plan.generation)
+            raise GroupBrokenError(f"the group broke up: {error}") from error
+
     def finish(self) -> bool:
         """End with all others: they have the last state, or get it from this member.
 
@@ -170,8 +187,12 @@ class Engine:
         if self._saver and self._writes_checkpoints():
             self._save_now()
 
-    def is_aborted(self) -> bool:
-        return self.now is not None and self.group.is_aborted(self.now.plan.generation)
+    @property
+    def is_broken(self) -> bool:
+        """Whether the group has broken up, and its collectives are not to be used any more."""
+        return self._broken or (
+            self.now is not None and self.group.is_aborted(self.now.plan.generation)
+        )
 
     # ---- steps
 
@@ -212,15 +233,8 @@ class Engine:
     @contextlib.contextmanager
     def _breaks(self) -> Iterator[None]:
         """Swallow an error that means that the group broke up, and say so to the others."""
-        formed = self._formed()
-        try:
+        with contextlib.suppress(GroupBrokenError), self.broken_up():
             yield
-        except (GroupBrokenError, RuntimeError, OSError, ValueError) as error:
-            ours = isinstance(error, GroupBrokenError) or self.collectives.is_failure(error)
-            if not ours and not self.group.is_aborted(formed.plan.generation):
-                raise
-            self._broken = True
-            self.group.failed(formed.plan.generation)
 
     # ---- changes
 

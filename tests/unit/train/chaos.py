@@ -92,6 +92,9 @@ class Chaos:
         if self._chance.random() < 0.3:
             variables["CLOCK"] = str(self.seed)
             self.done.append("clock steps")
+        if self._chance.random() < 0.3:
+            variables["LOOKS"] = "1"
+            self.done.append("collectives between steps")
         self.cluster = TrainingCluster(self.folder, PROGRAM, **variables)
 
     def run(self, hang_s: float) -> float:

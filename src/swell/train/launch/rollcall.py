@@ -199,9 +199,9 @@ class RollCallServer:
                 self._drop(caller)
 
     def _drop_oldest(self) -> None:
-        """Drop a caller that has not told its line, if there is one; else one that has."""
-        told = {caller for call in self._calls.values() for caller in call.callers}
-        silent = (caller for caller in self._callers if caller not in told)
+        """Drop a caller whose line has not come, if there is one; else one whose line has."""
+        known = {caller for call in self._calls.values() for caller in call.callers}
+        silent = (caller for caller in self._callers if caller not in known)
         oldest = next(silent, None) or next(iter(self._callers), None)
         if oldest is not None:
             self._drop(oldest)
