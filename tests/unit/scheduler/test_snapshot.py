@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 from typing import Any
 
@@ -395,3 +396,14 @@ def test_pods_whose_annotations_differ_have_different_shapes() -> None:
 
     assert shapes[0] is not shapes[1]
     assert shapes[1].strategy == ("MostAllocated", "")
+
+
+def test_many_small_plans_do_not_pile_up() -> None:
+    """What a plan has made is as young as anything else afterwards, so it is collected soon."""
+    gc.collect()
+
+    plan = plan_schedule(SchedulerObjects())
+
+    old = gc.get_objects(generation=2)
+    assert plan.groups == {}
+    assert not any(isinstance(one, SchedulerSnapshot) for one in old)
