@@ -18,6 +18,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `node_scores`: what all nodes are worth to a shape, kept up to date.
 - `placement`: which node is best for a task.
 - `gathering`: the same for tasks that gather in parts of the network.
+- `scores_ahead`: what nodes score now and after a few such tasks.
 - `eviction_units`: which pods leave together.
 - `victim_prices`: what victims lose, and which are cheaper.
 - `victims`: which pods are evicted to make room.

@@ -14,47 +14,42 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 
 from swell.scheduler.hooks import GatheringScores
-from swell.scheduler.model.resources import Places, Vector
+from swell.scheduler.model.resources import Matrix, Places, Vector
 
 # Scores are rounded to millionths, so that sums that are equal on paper are equal as floats, too,
 # and ties are broken by the order of nodes instead of by rounding errors.
 SCORE_STEPS = 1e6
-# Of so many cells and nodes the scores are computed at once, since one large array costs less than
-# many small ones. Measured: gangs of eight use three racks of eight nodes on average.
-_CELLS_AT_ONCE = 6
-_NODES_AT_ONCE = 16
 # Up to so many cells are looked at one by one; more of them cost less all at once.
 _FEW_CELLS = 8
 # In larger cells only as many nodes as there are tasks are looked at, the best ones. As many as
 # `placement.CHUNK`, so that a cell that is not large never has more nodes than such a choice.
 _CELL_MAX = 32
 
-# So many tasks on each node are foreseen at first; few nodes get more of one gang.
-_TASKS_AT_ONCE = 8
-
-# Of each of some nodes: its score, and whether a task fits, after 0, 1, ... n - 1 were placed.
-ScoresAfter = Callable[[Places, int], tuple[list[list[float]], list[list[bool]]]]
+# Returns the scores of a node after 0, 1, ... n - 1 tasks were placed there.
+ScoresAfter = Callable[[int], list[float]]
 
 
 def gathered_nodes(
-    scores: Vector, gathering: GatheringScores, n: int, scores_after: ScoresAfter
+    after: Matrix, gathering: GatheringScores, n: int, scores_after: ScoresAfter
 ) -> list[int]:
     """Returns the nodes that n equal tasks take one after the other, as many as there is room for.
 
-    `scores` are those of the nodes without their cells, -inf where a task does not fit.
+    `after` has the scores of the nodes without their cells, -inf where a task does not fit: a row
+    for none placed there, for one, and so on. `scores_after` tells more of one node.
     """
     if gathering.ahead is None:
         return []
-    search = _CellSearch(scores.copy(), gathering, n, scores_after)
-    cell_scores, placed = gathering.of_cells, gathering.ahead()
+    search = _CellSearch(after, gathering, n, scores_after)
+    of_cells, placed = np.rint(gathering.of_cells * SCORE_STEPS), gathering.ahead()
     chosen: list[int] = []
     while len(chosen) < n:
-        found = search.in_best_cell(np.rint(cell_scores * SCORE_STEPS), n - len(chosen))
+        found = search.in_best_cell(of_cells, n - len(chosen))
         if not found:
             break
         chosen += found
         if len(chosen) < n:
-            cell_scores = placed(found[0], len(found))
+            cells, scores = placed(found[0], len(found))
+            of_cells[cells] = np.rint(scores * SCORE_STEPS)
     return chosen
 
 
@@ -62,14 +57,15 @@ class _CellSearch:
     """The scores of nodes and cells as they are after the tasks placed so far."""
 
     def __init__(
-        self, scores: Vector, gathering: GatheringScores, n: int, scores_after: ScoresAfter
+        self, after: Matrix, gathering: GatheringScores, n: int, scores_after: ScoresAfter
     ) -> None:
-        self._scores = scores
+        self._after = after
+        self._scores: Vector = after[0].copy()
         self._cells = gathering.cells
-        self._best = gathering.cells.maxima(scores)
+        self._best = gathering.cells.maxima(self._scores)
         self._n = n
         self._scores_after = scores_after
-        self._rows: dict[int, tuple[list[float], list[bool]]] = {}
+        self._rows: dict[int, list[float]] = {}
         self._taken: dict[int, int] = {}
 
     def in_best_cell(self, extra: Vector, n: int) -> list[int]:
@@ -90,7 +86,7 @@ class _CellSearch:
                 if (head, node) > (bound, other):
                     break
             found.append(node)
-            score = self._place(node, total, extra)
+            score = self._place(node)
             if score == -np.inf:
                 heappop(heads)
             else:
@@ -136,35 +132,18 @@ class _CellSearch:
         pairs = zip(members.tolist(), scores.tolist(), strict=True)
         return [pair for pair in pairs if pair[1] > -np.inf]
 
-    def _place(self, node: int, total: Vector, extra: Vector) -> float:
+    def _place(self, node: int) -> float:
         """Places one task on a node; returns the node's score for the next."""
         taken = self._taken[node] = self._taken.get(node, 0) + 1
-        if node not in self._rows:
-            self._look_ahead(node, total, extra)
-        elif taken == len(self._rows[node][0]) < self._n:
-            self._foresee([node], self._n)
-        after, fitting = self._rows[node]
-        score = after[taken] if taken < self._n and fitting[taken] else -np.inf
+        row = self._rows.get(node)
+        if row is None:
+            row = self._rows[node] = self._after[:, node].tolist()
+        if taken == len(row) < self._n:
+            row = self._rows[node] = self._scores_after(node)
+        # After the last task of all nobody asks any more.
+        score = row[taken] if taken < len(row) else -np.inf
         self._scores[node] = score
         return score
-
-    def _look_ahead(self, node: int, total: Vector, extra: Vector) -> None:
-        """Computes the scores after each further task: of a node and of the likely next ones."""
-        cells, members = self._cells, self._cells.members
-        n_cells = min(_CELLS_AT_ONCE, len(total))
-        likely = np.argpartition(total, -n_cells)[-n_cells:].tolist()
-        nodes = np.concatenate([members[cells.of_node[node]], *(members[cell] for cell in likely)])
-        scores = self._scores[nodes] + extra[cells.of_node[nodes]]
-        n_nodes = max(_NODES_AT_ONCE, self._n)
-        if len(nodes) > n_nodes:
-            best = np.argpartition(scores, -n_nodes)[-n_nodes:]
-            nodes, scores = nodes[best], scores[best]
-        wanted = {node, *nodes[scores > -np.inf].tolist()}
-        self._foresee([one for one in wanted if one not in self._rows], _TASKS_AT_ONCE)
-
-    def _foresee(self, nodes: list[int], n: int) -> None:
-        rows = self._scores_after(np.array(nodes, dtype=np.intp), min(n, self._n))
-        self._rows.update(zip(nodes, zip(*rows, strict=True), strict=True))
 
 
 def best_places(scores: Vector, n: int) -> Places:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
-from swell.scheduler.model.domain_tree import Cells
+from swell.scheduler.model.domain_tree import Cells, Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -55,13 +55,14 @@ class GatheringScores:
     A task that is placed raises the score of its own cell at least as much as of any other, for
     the next task like it. `settled` are the nodes for which this holds; None means all. `ahead`
     begins to foresee them, where that is possible: it returns a function that is told on which
-    node, or others of its cell, how many more such tasks are placed, and returns all scores then.
+    node, or others of its cell, how many more such tasks are placed, and returns the cells whose
+    scores change against those of all others, with their scores then.
     """
 
     of_cells: Vector
     cells: Cells
     settled: Mask | None = None
-    ahead: Callable[[], Callable[[int, int], Vector]] | None = None
+    ahead: Callable[[], Callable[[int, int], tuple[Indexes, Vector]]] | None = None
 
     @property
     def of_nodes(self) -> Vector:

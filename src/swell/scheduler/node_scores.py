@@ -20,7 +20,7 @@ from swell.scheduler.gathering import SCORE_STEPS
 from swell.scheduler.hooks import Tiers, flat
 from swell.scheduler.model.node_states import NodeColumns
 from swell.scheduler.model.nodes import NodeTable, fits
-from swell.scheduler.model.resources import Mask, Matrix, Places, Vector
+from swell.scheduler.model.resources import Mask, Matrix, Vector
 from swell.scheduler.model.tasks import Shape
 
 # When a larger part of the nodes changed, all rows are computed instead of a selection.
@@ -72,9 +72,16 @@ class NodeScores:
         """Returns the nodes that take the shape if they have room. Not to be written to."""
         return self._of(shape).allowed
 
+    def of_allowed(self, shape: Shape) -> Vector:
+        """Returns the part that does not depend on the load, -inf where the shape is not allowed.
+
+        It is another array once nodes came, went or changed.
+        """
+        return self._of(shape).of_allowed
+
     def of_all(self, shape: Shape) -> Vector:
         """Returns the scores of all nodes, whether there is room or not."""
-        return self._of(shape).base + self._load_score(shape, self._nodes.columns())
+        return self._of(shape).base + self.of_load(shape, self._nodes.columns())
 
     @property
     def keeps_room(self) -> bool:
@@ -151,21 +158,6 @@ class NodeScores:
             scores[list(after)] = list(after.values())
         return chosen
 
-    def after_tasks(
-        self, shape: Shape, places: Places, n: int
-    ) -> tuple[list[list[float]], list[list[bool]]]:
-        """Returns score and fit of some nodes after 0, 1, ... n-1 tasks started there now."""
-        columns = self._nodes.columns(np.repeat(places, n))
-        # Per node 0, 1, ... n - 1 tasks, one node after the other.
-        taken = np.multiply.outer(shape.request, np.arange(n * len(places)) % n)
-        fitting = fits(shape, self.usable(shape, columns.future - taken))
-        if columns.future is not columns.idle:
-            fitting &= fits(shape, self.usable(shape, columns.idle - taken))
-        after = columns._replace(idle=columns.idle - taken)
-        score = self._load_score(shape, after) + np.repeat(self._of(shape).base[places], n)
-        each = (len(places), n)
-        return score.reshape(each).tolist(), fitting.reshape(each).tolist()
-
     def row_of_states(self, shape: Shape, *, now: bool) -> Vector:
         """Returns the scores of all states there are, by number, without what depends on nodes."""
         of_shape = self._of(shape)
@@ -206,12 +198,12 @@ class NodeScores:
         fitting = fits(shape, self.usable(shape, columns.future))
         if now and not states.idle_is_future:
             fitting &= fits(shape, self.usable(shape, columns.idle))
-        score = self._load_score(shape, columns)
+        score = self.of_load(shape, columns)
         score[~fitting] = -inf
         row.of_states[row.n_states : n_states] = score
         row.n_states = n_states
 
-    def _load_score(self, shape: Shape, columns: NodeColumns) -> Vector:
+    def of_load(self, shape: Shape, columns: NodeColumns) -> Vector:
         """Returns the part of the score that depends on the load with one more task."""
         if not self._load_scores:
             return np.zeros(columns.idle.shape[1])

@@ -21,6 +21,7 @@ from swell.scheduler.model.resources import PODS, TOLERANCE, Mask, Places, Vecto
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Shape, Task
 from swell.scheduler.node_scores import Bound, NodeScores
+from swell.scheduler.scores_ahead import ScoresAhead
 
 # How many equal tasks are placed at once: what one pass looks ahead is bounded by this.
 CHUNK = 32
@@ -48,6 +49,7 @@ class Placer:
         self._dimensions = snapshot.dimensions
         self._devices = snapshot.devices
         self._scores = NodeScores(snapshot.nodes, tiers)
+        self._ahead = ScoresAhead(snapshot.nodes, self._scores)
         self._task_filters = flat(tiers, lambda h: h.task_filter, "enablePredicate")
         self._diagnoses = flat(tiers, lambda h: h.diagnose, "enablePredicate")
         self._task_scores = flat(tiers, lambda h: h.task_score, "enableNodeOrder")
@@ -115,11 +117,9 @@ class Placer:
         scope = self._scope_of(task)
         is_free = scope is None and of_queue is None
         if gathering is not None and gathering.ahead is not None and is_free and n > 1:
+            ahead = self._ahead
             found = gathered_nodes(
-                self._scores.current(shape, now=True),
-                gathering,
-                n,
-                lambda top, n: self._scores.after_tasks(shape, top, n),
+                ahead.of_nodes(shape), gathering, n, lambda node: ahead.of_node(shape, node, n)
             )
             if found:
                 return NodeChoices(found, True)

@@ -22,6 +22,7 @@ from swell.scheduler.model.resources import Mask, Matrix, Places, Vector
 ROOT_NAME: Final = "<cluster-top-hypernode>"
 NO_DOMAIN: Final = -1
 Indexes = NDArray[np.intp]
+_NOWHERE: Final[Indexes] = np.empty(0, dtype=np.intp)
 
 
 class Cells:
@@ -127,6 +128,7 @@ class DomainTree:
             pairs = cell * (len(names) + 1) + self._layers[tier]
             cell = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         self.cells = Cells(cell)
+        self._cells_near: dict[int, Indexes] = {}
 
     def sums(self, amounts: Matrix) -> Matrix:
         """Returns the sum over each domain's nodes of amounts (rows x nodes): rows x domains."""
@@ -145,9 +147,20 @@ class DomainTree:
             totals[row] += np.bincount(at, in_layers, n + 1)[:n]
 
     def domains_at(self, place: int) -> list[int]:
-        """Returns the domains that a node is in."""
+        """Returns the domains below the root that a node is in."""
         found: list[int] = self._stacked[:, place].tolist()
-        return [domain for domain in found if domain < len(self.names)]
+        return [domain for domain in found if domain < self.root]
+
+    def cells_near(self, place: int) -> Indexes:
+        """Returns the cells that share a domain below the root with a node's."""
+        cell = int(self.cells.of_node[place])
+        found = self._cells_near.get(cell)
+        if found is None:
+            # All its domains: one may be beside another, and not around it.
+            near = [self.members[domain] for domain in self.domains_at(place)]
+            nodes = np.concatenate(near) if near else _NOWHERE
+            found = self._cells_near[cell] = np.unique(self.cells.of_node[nodes])
+        return found
 
     def at_tier(self, tier: int) -> Indexes | None:
         """Returns each node's domain of a tier; one beyond the last where it is in none.

@@ -17,7 +17,7 @@ from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
 from swell.scheduler.hooks import GatheringScores, Hooks
-from swell.scheduler.model.domain_tree import DomainTree
+from swell.scheduler.model.domain_tree import DomainTree, Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Matrix, Vector
 from swell.scheduler.model.sub_groups import SubGroup
@@ -101,7 +101,7 @@ class _TopologyScores:
         self._session = session
         self._arguments = arguments
         self._domains = domains
-        self._tree: DomainTree = self._domains.tree
+        self.tree: DomainTree = self._domains.tree
         dimensions = session.snapshot.dimensions
         weights = {dimensions.known(name): w for name, w in arguments.resources.items()}
         # A resource that no object names counts with its weight, and is used nowhere.
@@ -111,15 +111,15 @@ class _TopologyScores:
         self.weights = [w / total for r, w in weights.items() if r is not None]
         nodes = session.snapshot.nodes
         ready = nodes.ready
-        allocatable = self._tree.sums(nodes.allocatable[self._rows] * ready)
+        allocatable = self.tree.sums(nodes.allocatable[self._rows] * ready)
         # Nothing of nothing is no share, and anything of nothing is far too much.
         self._divisor = np.where(allocatable > 0, allocatable, _NOTHING)
         self.has: list[list[float]] = self._divisor.T.tolist()
         self._position = len(nodes.changes)
         self._used_at = self._used_by_node()
-        self._used = self._tree.sums(self._used_at)
-        self._cells = self._tree.cells
-        self._tiers = _FadingTiers(self._tree, arguments.fading)
+        self._used = self.tree.sums(self._used_at)
+        self._cells = self.tree.cells
+        self._tiers = _FadingTiers(self.tree, arguments.fading)
 
     def of_domains(self, job: JobInfo, part: SubGroup | None) -> Vector:
         """Returns the score of every domain for the pods of a job or sub-group.
@@ -151,17 +151,14 @@ class _TopologyScores:
         request = task.shape.request[self._rows]
         packing = self._packed(self._used, request)
 
-        def ahead() -> Callable[[int, int], Vector]:
-            return _PackingAhead(self, packing.copy(), request.tolist()).placed
+        def ahead() -> Callable[[int, int], tuple[Indexes, Vector]]:
+            return _PackingAhead(self, packing, request.tolist()).placed
 
         return GatheringScores(self.of_cells(packing), self._cells, ahead=ahead)
 
-    def of_cells(self, packing: Vector) -> Vector:
-        """Returns the score of every cell by the packing of its domains."""
-        return self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
-
-    def domains_at(self, node: int) -> list[int]:
-        return self._tree.domains_at(node)
+    def of_cells(self, packing: Vector, cells: Indexes | None = None) -> Vector:
+        """Returns the score of some cells, or of all, by the packing of their domains."""
+        return self._tiers.spread(packing, cells) * (_SCORE_MAX * self._arguments.weight)
 
     def used_of(self, domain: int) -> list[float]:
         found: list[float] = self._used[:, domain].tolist()
@@ -169,7 +166,7 @@ class _TopologyScores:
 
     def _by_distance(self, tasks: dict[str, Task]) -> GatheringScores:
         """Scores nodes by how close they are to the pods of the gang that have nodes."""
-        tree, cells = self._tree, self._cells
+        tree, cells = self.tree, self._cells
         leaves = tree.leaf[cells.firsts]
         held = self._domains.held_by(tasks.values(), hosts=False)
         if held is None:
@@ -210,8 +207,8 @@ class _TopologyScores:
         return total
 
     def _counts(self, places: list[int]) -> Vector:
-        per_node = np.bincount(places, minlength=len(self._tree.leaf)).astype(float)
-        counts: Vector = self._tree.sums(per_node[None, :])[0]
+        per_node = np.bincount(places, minlength=len(self.tree.leaf)).astype(float)
+        counts: Vector = self.tree.sums(per_node[None, :])[0]
         return counts
 
     def _used_by_node(self) -> Matrix:
@@ -228,35 +225,38 @@ class _TopologyScores:
         # Each once, in whatever order: amounts are whole numbers, so their sums are exact.
         changed = np.array(list(set(nodes.changes[self._position :])), dtype=np.intp)
         self._position = position
-        # Only these cells: to take the rows first would copy them for all nodes.
-        at = (self._rows[:, None], changed)
-        now = nodes.allocatable[at] - nodes.idle[at]
+        # By their states: to read the matrices would bring them up to date for every gang.
+        columns = nodes.states.columns(nodes.state_of(changed))
+        now = (columns.allocatable - columns.idle)[self._rows]
         now *= nodes.ready[changed]
         difference = now - self._used_at[:, changed]
         self._used_at[:, changed] = now
-        self._tree.add(self._used, changed, difference)
+        self.tree.add(self._used, changed, difference)
 
 
 class _PackingAhead:
     """The packing of domains as it will be when more pods of one request are placed.
 
-    Few domains change with a pod, one of each tier, so they are counted one by one.
+    Few domains change with a pod, one of each tier, so they are counted one by one. That of the
+    root changes for all nodes alike, so it stays as it is, and only cells near the pod change.
     """
 
     def __init__(self, scores: _TopologyScores, packing: Vector, request: list[float]) -> None:
         self._scores = scores
-        self._packing = packing
+        self._packing = packing.copy()
         self._request = request
         self._used: dict[int, list[float]] = {}  # by domain
 
-    def placed(self, node: int, n: int) -> Vector:
-        """Returns the score of every cell with n more pods on a node, or beside it."""
-        for domain in self._scores.domains_at(node):
+    def placed(self, node: int, n: int) -> tuple[Indexes, Vector]:
+        """Returns the cells near a node with their scores, with n more pods there or beside it."""
+        scores, tree = self._scores, self._scores.tree
+        for domain in tree.domains_at(node):
             used = self._used.get(domain)
             if used is None:
-                used = self._used[domain] = self._scores.used_of(domain)
-            self._packing[domain] = self._fill(used, self._scores.has[domain], n)
-        return self._scores.of_cells(self._packing)
+                used = self._used[domain] = scores.used_of(domain)
+            self._packing[domain] = self._fill(used, scores.has[domain], n)
+        cells = tree.cells_near(node)
+        return cells, scores.of_cells(self._packing, cells)
 
     def _fill(self, used: list[float], has: list[float], n: int) -> float:
         """Adds n requests to what is used of a domain; returns its packing with one more."""
@@ -289,11 +289,11 @@ class _FadingTiers:
         self._constant = sum(weights[tier] for tier in tiers if tier not in layers) / total
         self._padded = np.ones(len(tree.names) + 1)
 
-    def spread(self, packing: Vector) -> Vector:
-        """Returns the score of every cell by the packing of its domains."""
+    def spread(self, packing: Vector, cells: Indexes | None = None) -> Vector:
+        """Returns the score of some cells, or of all, by the packing of their domains."""
         # A node that is in no domain of a tier counts as in a full one there.
         self._padded[:-1] = packing
-        of_tiers = self._padded[self._domains]
+        of_tiers = self._padded[self._domains if cells is None else self._domains[:, cells]]
         of_tiers *= self._weights
         total: Vector = of_tiers.sum(axis=0)
         total += self._constant
