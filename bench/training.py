@@ -3,8 +3,9 @@
 Four members on `swell up`, `ROUNDS` rounds (10) of every event, medians and the worst one. `WAYS`
 and `EVENTS` name some of them, with commas between; `RESULT` is a file that keeps all events, and
 a later run replaces those it measures anew, or with `MORE=1` adds to them
-(docs/training-figures.md). Frameworks are those that `make e2e` installs; a way whose framework is
-missing has no figures.
+(docs/training-figures.md). With `AT_ONCE=1` the ways are measured at once, each on two processors
+of its own, and end after `WITHIN_MINUTES` (8). Frameworks are those that `make e2e` installs; a way
+whose framework is missing has no figures.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from bench.training_at_once import Found, measure_at_once, merged
 from bench.training_figures import rows, table
 from bench.training_stage import (
     SCRIPT,
@@ -95,14 +97,17 @@ def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # no cluster is left running
     chosen = os.environ.get("WAYS")
     kept = Path(os.environ["RESULT"]) if "RESULT" in os.environ else None
-    found: dict[str, dict[str, list[Body]]] = {}
+    found: Found = {}
     if kept is not None and kept.exists():
         found = json.loads(kept.read_text())
-    for name in chosen.split(",") if chosen else names:
+    asked_for = [name for name in (chosen.split(",") if chosen else names) if _is_there(name)]
+    if os.environ.get("AT_ONCE"):
+        found = measure_at_once(asked_for, found)
+        if kept is not None:
+            kept.write_text(json.dumps(found, indent=1) + "\n")
+        return _shown(found)
+    for name in asked_for:
         way, events = WAYS[name]
-        if not way.python.exists():
-            print(f"  {name}: {way.python} is missing; `make e2e` installs it", file=sys.stderr)
-            continue
         wanted = events or (*KILLS, *RESIZES)
         if asked := os.environ.get("EVENTS"):
             wanted = tuple(event for event in wanted if event in asked.split(","))
@@ -111,19 +116,19 @@ def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
             found[name] = merged(before, measured, adds=bool(os.environ.get("MORE")))
             if kept is not None:
                 kept.write_text(json.dumps(found, indent=1) + "\n")
+    return _shown(found)
+
+
+def _is_there(name: str) -> bool:
+    way, _ = WAYS[name]
+    if not way.python.exists():
+        print(f"  {name}: {way.python} is missing; `make e2e` installs it", file=sys.stderr)
+    return way.python.exists()
+
+
+def _shown(found: Found) -> dict[str, object]:
     print(table(found))
     return {row.label: row.measured for row in rows(found) if row.values}
-
-
-def merged(
-    before: Mapping[str, list[Body]], measured: Mapping[str, list[Body]], *, adds: bool
-) -> dict[str, list[Body]]:
-    """The events of a way after a run. Those that it has not come to are as they were."""
-    kept = dict(before)
-    for event, news in measured.items():
-        if news:
-            kept[event] = [*before.get(event, []), *news] if adds else [*news]
-    return kept
 
 
 def machine(way: TrainingWay) -> str:

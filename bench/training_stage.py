@@ -122,7 +122,13 @@ class TrainingStage:
         variables = {
             "PIDS": str(self._pids),
             "FACTS": str(self.facts_folder),
-            "PYTHONPATH": f"{library_path(self.folder)['PYTHONPATH']}:{ROOT}",
+            "PYTHONPATH": ":".join(
+                [
+                    library_path(self.folder)["PYTHONPATH"],
+                    str(ROOT),
+                    os.environ.get("PYTHONPATH", ""),
+                ]
+            ).rstrip(":"),
             "OMP_NUM_THREADS": "1",
             **self.way.variables,
         }

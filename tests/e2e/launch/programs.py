@@ -6,15 +6,16 @@ below `$FACTS`.
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-# Where `make e2e` installs them.
-TORCH = ROOT / ".venv" / "torch" / "bin" / "python"
-PADDLE = ROOT / ".venv" / "paddle" / "bin" / "python"
-JAX = Path(sys.executable)
+# Where `make e2e` installs them, unless they are named.
+TORCH = Path(os.environ.get("SWELL_TORCH_PYTHON", ROOT / ".venv" / "torch" / "bin" / "python"))
+PADDLE = Path(os.environ.get("SWELL_PADDLE_PYTHON", ROOT / ".venv" / "paddle" / "bin" / "python"))
+JAX = Path(os.environ.get("SWELL_JAX_PYTHON", sys.executable))
 _FACTS = """
 import json, os, pathlib, time
 facts = open(pathlib.Path(os.environ["FACTS"], f"{time.time_ns()}-{os.getpid()}"), "w", 1)

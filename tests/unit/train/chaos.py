@@ -23,6 +23,11 @@ from tests.unit.train.outputs import Fact
 PROGRAM = [python(), "-m", "tests.unit.train.array_program"]
 SIZES = (2, 3, 4)
 FREEZE_S = 5.0
+# All that a run may have done to it; a cut is in one direction.
+DISTURBANCES = (
+    *("clock steps", "collectives between steps", "cut that drops in", "cut that drops out"),
+    *("freeze", "kill", "kill all", "kill in a change", "kill two", "two resizes"),
+)
 KINDS = ("kill", "kill two", "kill all", "kill in a change", "freeze", "two resizes", "cut")
 
 
@@ -109,7 +114,8 @@ class Chaos:
         return self._wait_for_end(hang_s)
 
     def disturb(self, kind: str) -> None:
-        self.done.append(kind)
+        if kind != "cut":
+            self.done.append(kind)
         cluster, chance = self.cluster, self._chance
         match kind:
             case "kill" | "kill two" | "kill all":
@@ -128,6 +134,7 @@ class Chaos:
                     time.sleep(FREEZE_S)
             case "cut":
                 direction = chance.choice(["drops_in", "drops_out"])
+                self.done.append(f"cut that {direction.replace('_', ' ')}")
                 chosen = chance.sample(self._relays, chance.randint(1, len(self._relays)))
                 for relay in chosen:
                     setattr(relay, direction, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from typing import Any, ClassVar
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swell.train.backends import host
 from swell.train.backends.host import HostCollectives
 from swell.train.bus.plan import NOTHING, GroupPlan, Held, Member
 from swell.train.errors import GroupBrokenError, TrainError, UnsavableStateError
@@ -211,6 +214,42 @@ def test_an_abort_ends_a_collective_and_a_forming() -> None:
     assert isinstance(broken[0], GroupBrokenError)
     assert isinstance(alone[0], GroupBrokenError)
     assert together(2, lambda rank: members[rank].form(plan_of(ports, (), 3), rank)) == [None, None]
+
+
+def test_strangers_who_say_nothing_keep_no_member_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of too many the oldest goes, and its line is closed."""
+    monkeypatch.setattr(host, "GREETED_MAX", 2)
+    members = [HostCollectives("127.0.0.1", b"s") for _ in range(2)]
+    plan = plan_of([m.meeting_port for m in members], behind=())
+    address = ("127.0.0.1", members[0].meeting_port)
+    with contextlib.ExitStack() as stack:
+        strangers = [
+            stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(2)
+        ]
+
+        assert together(2, lambda rank: members[rank].form(plan, rank)) == [None, None]
+
+        while strangers[0].recv(100):  # the challenge, and then the end
+            continue
+
+
+def test_a_pod_of_the_newer_network_listens_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every machine has such a network, so nothing is bound here."""
+    asked: list[tuple[object, object]] = []
+    create = socket.create_server
+
+    def server(address: object, **options: Any) -> socket.socket:
+        asked.append((address, options["family"]))
+        return create(("127.0.0.1", 0))
+
+    monkeypatch.setattr(socket, "create_server", server)
+    for address in ("fd00::7", "10.0.0.7"):
+        HostCollectives(address, b"s").close()
+
+    assert asked == [
+        (("fd00::7", 0), socket.AF_INET6),
+        (("10.0.0.7", 0), socket.AF_INET),
+    ]
 
 
 def test_a_stranger_without_the_secret_is_not_let_in() -> None:

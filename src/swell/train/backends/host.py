@@ -28,9 +28,12 @@ from swell.train.errors import GroupBrokenError
 from swell.train.state.tree import Bytes
 
 MESSAGE_BYTES_MAX = 1 << 20
-# The handshake of one line; a stranger that says nothing holds up nobody else.
-GREET_S = 5.0
+# The handshake of one line; a stranger that says nothing holds up nobody else. Of more of them than
+# this the oldest goes: a member proves itself within milliseconds.
+GREET_S, GREETED_MAX = 5.0, 128
 BACKLOG = 64
+# Lines of members that have come before the hub has asked for them.
+WAITING_MAX = 4096
 
 
 class HostCollectives:
@@ -38,7 +41,9 @@ class HostCollectives:
 
     def __init__(self, address: str, secret: bytes) -> None:
         self._secret = secret
-        self._door = socket.create_server((address, 0), backlog=BACKLOG)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._door = socket.create_server((address, 0), family=family, backlog=BACKLOG)
+        self._greeting: dict[socket.socket, None] = {}  # the oldest first
         self._arrived = threading.Condition()
         self._waiting: dict[tuple[str, int], socket.socket] = {}
         self._aborted = -1
@@ -185,6 +190,10 @@ class HostCollectives:
                 line, _ = self._door.accept()
             except OSError:  # the process ends
                 return
+            with self._arrived:
+                self._greeting[line] = None
+                for oldest in list(self._greeting)[:-GREETED_MAX]:
+                    _shut(oldest)  # its thread closes it
             threading.Thread(target=self._greeted, args=(line,), daemon=True).start()
 
     def _greeted(self, line: socket.socket) -> None:
@@ -194,13 +203,15 @@ class HostCollectives:
             prefix, rank = json.loads(hello) if hello else (None, None)
         except (GroupBrokenError, OSError, ValueError):
             hello = None
+        with self._arrived:
+            self._greeting.pop(line, None)
         if not hello or not isinstance(prefix, str) or not isinstance(rank, int):
             line.close()
             return
         with self._arrived:
             self._waiting[prefix, rank] = line
             # Lines of generations that were never formed are not kept for ever.
-            for old in list(self._waiting)[:-BACKLOG]:
+            for old in list(self._waiting)[:-WAITING_MAX]:
                 self._waiting.pop(old).close()
             self._arrived.notify_all()
 

@@ -72,7 +72,8 @@ class TorchCollectives:
         self._door: socket.socket | None = None
         if not alone:
             # Its own socket, so that the store listens at the pod's address and nowhere else.
-            self._door = socket.create_server((address, 0), backlog=64)
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            self._door = socket.create_server((address, 0), family=family, backlog=64)
             port = self._door.getsockname()[1]
             self._server = dist.TCPStore(
                 address,
