@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from bench.training import merged
+from bench.training_at_once import merged
 from bench.training_figures import UNNAMED, Events, rows, table
 from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture
 
