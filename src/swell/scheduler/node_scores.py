@@ -9,7 +9,6 @@ Which nodes tasks take by these scores is decided in `placement`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
@@ -33,7 +32,10 @@ class _Row:
     """Scores for one shape, all now or all later. -inf marks where it does not fit."""
 
     of_nodes: Vector  # right as of this position in the log of changes
-    of_states: Vector  # by number of the state, for the first so many states; without base
+    # By number of the state, for the first so many states: the score without base, and what it is
+    # once one such task more has been placed.
+    of_states: Vector
+    of_next: Vector
     position: int = _NEVER
     n_states: int = 0
 
@@ -128,9 +130,11 @@ class NodeScores:
 
         `scores` may have something added to those of the shape, which is `extra`.
         """
-        turns = _Turns(self, self._nodes, shape, now=now)
-        base = self._of(shape).base
+        of_shape, state_of = self._of(shape), self._nodes.state_of()
+        row, base = of_shape.now if now else of_shape.later, of_shape.base
+        self._score_new_states(shape, row, now=now)
         chosen: list[int] = []
+        n_on: dict[int, int] = {}  # how many of the tasks a node has in thought
         is_copy = False
         while len(scores):
             best = scores.item(scores.argmax())
@@ -148,8 +152,12 @@ class NodeScores:
                     chosen.append(place)
                     if len(chosen) == n:
                         return chosen
-                    score = turns.load_after_one_more(place, tied, n - len(chosen))
-                    score += base.item(place)
+                    n_there = n_on[place] = n_on.get(place, 0) + 1
+                    state = state_of.item(place)
+                    if n_there > 1:
+                        n_ahead = n - len(chosen)
+                        state = self._state_after(shape, row, state, n_there - 1, n_ahead, now=now)
+                    score = row.of_next.item(state) + base.item(place)
                     if extra is not None:
                         score += extra.item(place)
                 after[place] = score
@@ -158,12 +166,23 @@ class NodeScores:
             scores[list(after)] = list(after.values())
         return chosen
 
-    def row_of_states(self, shape: Shape, *, now: bool) -> Vector:
-        """Returns the scores of all states there are, by number, without what depends on nodes."""
-        of_shape = self._of(shape)
-        row = of_shape.now if now else of_shape.later
-        self._score_new_states(shape, row, now=now)
-        return row.of_states
+    def _state_after(
+        self, shape: Shape, row: _Row, state: int, n: int, n_ahead: int, *, now: bool
+    ) -> int:
+        """Returns the state after n tasks of a shape; its score is known then.
+
+        A node that got two tasks in a row may get all others, too: their scores are computed at
+        once, because one large array costs less than many small ones.
+        """
+        states = self._nodes.states
+        for _ in range(n):
+            state = states.after(state, shape, now=now)
+        if state >= row.n_states:
+            last = state
+            for _ in range(n_ahead):
+                last = states.after(last, shape, now=now)
+            self._score_new_states(shape, row, now=now)
+        return state
 
     def _of(self, shape: Shape) -> _ShapeScores:
         """Returns what is known of a shape, made anew when nodes came, went or changed."""
@@ -181,26 +200,29 @@ class NodeScores:
         for score in self._base_scores:
             base = base + score(shape)
         base = np.rint(base * SCORE_STEPS)
-        rows = [_Row(np.empty(len(nodes)), np.empty(0)) for _ in range(2)]
+        rows = [_Row(np.empty(len(nodes)), np.empty(0), np.empty(0)) for _ in range(2)]
         return _ShapeScores(nodes.version, allowed, base, np.where(allowed, base, -np.inf), *rows)
 
     def _score_new_states(self, shape: Shape, row: _Row, *, now: bool) -> None:
         """Computes what a node scores in each state that is not known yet, without its base."""
         states = self._nodes.states
-        n_states = len(states)
-        if row.n_states == n_states:
+        n_states, n_known = states.n, row.n_states
+        if n_known == n_states:
             return
         if n_states > len(row.of_states):
             # Doubled, so that a new state rarely costs a copy.
-            more = 2 * n_states - len(row.of_states)
-            row.of_states = np.concatenate([row.of_states, np.empty(more)])
-        columns = states.since(row.n_states)
+            room = np.empty(2 * n_states - len(row.of_states))
+            row.of_states = np.concatenate([row.of_states, room])
+            row.of_next = np.concatenate([row.of_next, room])
+        columns = states.since(n_known, shape, now=now)
         fitting = fits(shape, self.usable(shape, columns.future))
         if now and not states.idle_is_future:
             fitting &= fits(shape, self.usable(shape, columns.idle))
         score = self.of_load(shape, columns)
         score[~fitting] = -inf
-        row.of_states[row.n_states : n_states] = score
+        n_new = n_states - n_known
+        row.of_states[n_known:n_states] = score[:n_new]
+        row.of_next[n_known:n_states] = score[n_new:]
         row.n_states = n_states
 
     def of_load(self, shape: Shape, columns: NodeColumns) -> Vector:
@@ -216,50 +238,3 @@ class NodeScores:
             total += score(shape, fill)
         total *= SCORE_STEPS
         return np.rint(total, out=total)
-
-
-class _Turns:
-    """Tasks of one shape that are placed one after the other, in thought only."""
-
-    __slots__ = ("_following", "_n_states", "_now", "_of_states", "_scores", "_shape", "_state_of",
-                 "_states", "_thought")  # fmt: skip
-
-    def __init__(self, scores: NodeScores, nodes: NodeTable, shape: Shape, *, now: bool) -> None:
-        self._scores, self._shape, self._now = scores, shape, now
-        self._states, self._state_of = nodes.states, nodes.state_of()
-        self._following = self._states.following(shape, now=now)
-        self._thought: dict[int, int] = {}  # the states of places that got tasks
-        self._catch_up()
-
-    def load_after_one_more(self, place: int, tied: Sequence[int], n_left: int) -> float:
-        """Places one task more, and returns what the load of that node scores for the next one.
-
-        It is told which nodes are as good, and how many tasks are left.
-        """
-        state = self._thought.get(place)
-        is_first = state is None
-        if state is None:
-            state = self._state_of.item(place)
-        after = self._following.get(state)
-        if after is None or after >= self._n_states:
-            self._look_ahead(state, tied if is_first else (), 1 if is_first else n_left)
-            after = self._following[state]
-        self._thought[place] = after
-        return self._of_states.item(after)
-
-    def _look_ahead(self, state: int, tied: Sequence[int], n_tasks: int) -> None:
-        """Finds the scores of states that are likely to be asked for, all at once.
-
-        One large array costs less than many small ones: other nodes that are as good come next,
-        and a node that got two tasks in a row may get all others, too.
-        """
-        after = self._states.after
-        for _ in range(n_tasks):
-            state = after(state, self._shape, now=self._now)
-        for other in {self._state_of.item(place) for place in tied}:
-            after(other, self._shape, now=self._now)
-        self._catch_up()
-
-    def _catch_up(self) -> None:
-        self._of_states = self._scores.row_of_states(self._shape, now=self._now)
-        self._n_states = len(self._states)

@@ -82,7 +82,7 @@ class Placer:
         n = min(len(tasks), CHUNK)
         # One by one where each task has a node of its own to prefer, or where a placed task changes
         # what the next one may use.
-        if any(t.nominated for t in tasks) or self._depends_on_others(task):
+        if _has_nominees(tasks) or self._depends_on_others(task):
             choice = self.node_for(task)
             return None if choice is None else NodeChoices([choice.node], choice.now)
         gathering = self._gathering(task)
@@ -103,7 +103,11 @@ class Placer:
 
         At most one plugin does.
         """
-        return next((found for score in self._gathering_scores if (found := score(task))), None)
+        for score in self._gathering_scores:
+            found = score(task)
+            if found is not None:
+                return found
+        return None
 
     def _gathered(
         self, task: Task, n: int, gathering: GatheringScores | None
@@ -332,12 +336,24 @@ class Placer:
 
     def _depends_on_others(self, task: Task) -> bool:
         """Whether the task's nodes change with each task placed, so that they go one by one."""
-        if any(filter_(task, True) is not None for filter_ in self._task_filters):
+        # Loops and not `any`: this is asked for every gang, and a generator costs more than it.
+        for filter_ in self._task_filters:
+            if filter_(task, True) is not None:
+                return True
+        for score in self._task_scores:
+            if score(task) is not None:
+                return True
+        for relative in self._relative_scores:
+            if relative(task, self._nodes.ready) is not None:
+                return True
+        return False
+
+
+def _has_nominees(tasks: Sequence[Task]) -> bool:
+    for task in tasks:  # noqa: SIM110 - as above
+        if task.nominated:
             return True
-        if any(score(task) is not None for score in self._task_scores):
-            return True
-        ready = self._nodes.ready
-        return any(score(task, ready) is not None for score in self._relative_scores)
+    return False
 
 
 def _inside_and_best_outside(scores: Vector, members: Places) -> tuple[Vector, Bound | None]:

@@ -40,12 +40,15 @@ def test_states_after_placed_tasks_have_what_is_left() -> None:
     assert task is not None
     states, (start,) = snapshot.nodes.states, snapshot.nodes.state_of().tolist()
 
-    n_known, chain = len(states), [start]
+    n_known, chain = states.n, [start]
     for _ in range(3):
         chain.append(states.after(chain[-1], task.shape, now=True))
 
     assert states.columns(chain).idle[0].tolist() == [3000, 2000, 1000, 0]
-    assert states.since(n_known).idle[0].tolist() == [2000, 1000, 0]
+    assert states.since(n_known, task.shape, now=True).idle[0].tolist() == [
+        *(2000, 1000, 0),
+        *(1000, 0, -1000),
+    ]
     assert states.after(start, task.shape, now=True) == chain[1]
     assert states.idle_is_future
     later = states.columns([states.after(start, task.shape, now=False)])
@@ -57,7 +60,7 @@ def test_states_that_no_node_has_are_forgotten() -> None:
     snapshot = snapshot_of(2)
     for n in range(1, 2000):
         put_running(snapshot, "a", "n0", f"{n}m")
-        assert len(snapshot.nodes.states) < 300
+        assert snapshot.nodes.states.n < 300
         if n % 40 == 0:
             run_cycle(snapshot, DEFAULT)
             used = snapshot.nodes.allocatable - snapshot.nodes.idle

@@ -19,6 +19,9 @@ def backfill(session: Session) -> None:
 
 
 def _best_effort_tasks(job: JobInfo) -> list[Task]:
+    counts = job.counts
+    if not counts.best_effort and not counts.waiting:
+        return []  # the usual case, in which no look at every pod is needed
     return [
         task
         for task in job.tasks.values()

@@ -31,12 +31,12 @@ def shift_in_job(task: Task, job: JobInfo, old: TaskStatus, new: TaskStatus, n: 
         task.sub_group.counts.shift(old, new, n, best_effort=shape.best_effort)
     if task.is_foreign:
         return
-    held = HELD[new] - HELD[old]
+    held, asked = HELD[new] - HELD[old], ASKED[new] - ASKED[old]
+    amount = n * shape.request if held or asked else shape.request
     if held:
-        _hold(job, held * n * shape.request)
-    asked = ASKED[new] - ASKED[old]
+        _hold(job, amount if held > 0 else -amount)
     if asked:
-        _ask(job, asked * n * shape.request)
+        _ask(job, amount if asked > 0 else -amount)
 
 
 def _hold(job: JobInfo, amount: Vector) -> None:

@@ -45,9 +45,7 @@ class NodeStates:
         self._following: dict[tuple[int, bool], dict[int, int]] = {}
         self._taken: dict[tuple[int, bool], Vector] = {}
         self.idle_is_future = True  # in every state so far
-
-    def __len__(self) -> int:
-        return len(self._numbers)
+        self.n = 0
 
     def numbers(self, allocatable: Matrix, idle: Matrix, future: Matrix) -> list[int]:
         """Returns the numbers of the states of some nodes, one column each."""
@@ -60,9 +58,15 @@ class NodeStates:
         """Returns the amounts of some states."""
         return self._parts(self._rows[states])
 
-    def since(self, number: int) -> NodeColumns:
-        """Returns the amounts of all states from this number on."""
-        return self._parts(self._rows[number : len(self)])
+    def since(self, number: int, shape: Shape, *, now: bool) -> NodeColumns:
+        """Returns the amounts of all states from this number on.
+
+        After them come those of the states that follow when one task of the shape is placed, which
+        have no numbers yet unless they have been seen.
+        """
+        self.following(shape, now=now)
+        rows = self._rows[number : self.n]
+        return self._parts(np.concatenate([rows, rows - self._taken[shape.serial, now]]))
 
     def following(self, shape: Shape, *, now: bool) -> dict[int, int]:
         """Returns the known next states when one task of the shape is placed, by state.
@@ -92,7 +96,8 @@ class NodeStates:
         key = row.tobytes()
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self._numbers)
+            number = self._numbers[key] = self.n
+            self.n += 1
             if number == len(self._rows):
                 self._rows = np.pad(self._rows, ((0, number), (0, 0)))
             self._rows[number] = row

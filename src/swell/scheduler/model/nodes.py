@@ -430,7 +430,7 @@ class NodeTable:
         So do the numbers of states: those that no node has any more are forgotten now and then.
         """
         self.changes = array("q")
-        if len(self._states) > _STATES_PER_NODE_MAX * max(len(self), _COLUMNS_MIN):
+        if self._states.n > _STATES_PER_NODE_MAX * max(len(self), _COLUMNS_MIN):
             self._forget_states()
 
     def changed_since(self, position: int) -> Places:

@@ -27,8 +27,12 @@ class TaskCounts:
 
     def shift(self, old: TaskStatus, new: TaskStatus, n: int, *, best_effort: bool) -> None:
         """Records that n tasks went from one status to another."""
-        self.add(old, -n, best_effort=best_effort)
-        self.add(new, n, best_effort=best_effort)
+        if best_effort:
+            self.add(old, -n, best_effort=True)
+            self.add(new, n, best_effort=True)
+            return
+        self._counts[old] -= n
+        self._counts[new] += n
 
     def __getitem__(self, status: TaskStatus) -> int:
         return self._counts[status]
@@ -53,7 +57,15 @@ class TaskCounts:
     @property
     def ready_or_best_effort(self) -> int:
         """Ready tasks, and pending ones that ask for nothing: backfill finds those a node."""
-        return self.ready + self._counts[_BEST_EFFORT_PENDING]
+        # Written out: this is asked several times for every gang.
+        counts = self._counts
+        held = counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING]
+        return held + counts[_SUCCEEDED] + counts[_BEST_EFFORT_PENDING]
+
+    @property
+    def best_effort(self) -> int:
+        """Pending tasks that ask for nothing: the work of backfill."""
+        return self._counts[_BEST_EFFORT_PENDING]
 
     @property
     def asking(self) -> int:

@@ -67,7 +67,11 @@ def invalid(job: JobInfo) -> Refusal | None:
 
 def shortfall(job: JobInfo, role: str) -> int:
     """Returns how many more tasks of the role complete the gang; UNREACHABLE if others lack."""
-    missing = max(job.min_member - job.counts.ready_or_best_effort, 0)
+    missing = job.min_member - job.counts.ready_or_best_effort
+    if missing < 0:
+        missing = 0
+    if not job.role_minimums and job.sub_groups is None:
+        return missing  # the usual case, asked for all the time
     # A pending best-effort task counts as ready: backfill places it after the rest is bound.
     for name, minimum in job.role_minimums.items():
         short = minimum - job.role(name).ready_or_best_effort
