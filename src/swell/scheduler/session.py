@@ -321,8 +321,7 @@ class Statement:
         while len(self._steps) > mark:
             match self._steps.pop():
                 case _Placed(tasks):
-                    for task in reversed(tasks):
-                        self._session.snapshot.move(task, TaskStatus.PENDING, NOWHERE)
+                    self._session.snapshot.move_back_alike(tasks)
                 case _Moved(task, status, node):
                     self._session.snapshot.move(task, status, node)
                 case _Shrunk(role, target):

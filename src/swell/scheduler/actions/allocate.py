@@ -42,7 +42,13 @@ def _serve(session: Session, job: JobInfo, orders: dict[str, deque[Task]]) -> bo
     statement = session.statement()
     _unpipeline(session, statement, job)
     if job.key not in orders:
-        placeable = [task for task in job.tasks.values() if _is_placeable(task)]
+        # As `_is_placeable`, written out: it is asked about every pod.
+        placeable = [
+            task
+            for task in job.tasks.values()
+            if task.status is TaskStatus.PENDING
+            and not (task.shape.best_effort or task.is_gated or task.unreadable)
+        ]
         orders[job.key] = deque(votes.tasks_in_order(placeable))
     place = place_in_domains if job.is_constrained else place_gang
     placed = place(session, statement, job, orders[job.key])

@@ -32,7 +32,9 @@ def shift_in_job(task: Task, job: JobInfo, old: TaskStatus, new: TaskStatus, n: 
     if task.is_foreign:
         return
     held, asked = HELD[new] - HELD[old], ASKED[new] - ASKED[old]
-    amount = n * shape.request if held or asked else shape.request
+    if not (held or asked):
+        return
+    amount = n * shape.request
     if held:
         _hold(job, amount if held > 0 else -amount)
     if asked:

@@ -92,6 +92,11 @@ class NodeStates:
             found = following[state] = self._number(row)
         return found
 
+    def before(self, state: int, shape: Shape, *, now: bool) -> int:
+        """Returns the state that one follows when a task of the shape is placed."""
+        self.following(shape, now=now)
+        return self._number(self._rows[state] + self._taken[shape.serial, now])
+
     def _number(self, row: Vector) -> int:
         key = row.tobytes()
         number = self._numbers.get(key)

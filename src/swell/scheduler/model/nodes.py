@@ -347,8 +347,24 @@ class NodeTable:
             for task, place in zip(tasks, places, strict=True):
                 self._take_ports(task, place)
 
+    def take_off_alike(self, tasks: Sequence[Task], status: TaskStatus) -> None:
+        """Undoes `add_alike` for tasks that are still where it put them."""
+        shape, now = tasks[0].shape, TAKES_NOW[status]
+        if now != TAKES_LATER[status]:
+            self._n_leaving_or_coming -= len(tasks)
+        states, state_of = self.states, self._state_of
+        for task in tasks:
+            place = task.node
+            state_of[place] = states.before(state_of.item(place), shape, now=now)
+            self._leave(task, place)
+            self._behind.append(place)
+            self.changes.append(place)
+
     def take_off(self, task: Task, place: int, status: TaskStatus) -> None:
         self._shift(task, place, status, 1.0)
+        self._leave(task, place)
+
+    def _leave(self, task: Task, place: int) -> None:
         del self.tasks[place][task.key]
         if not self.tasks[place] and place in self._temporary:
             self._vacated[place] = None

@@ -323,6 +323,19 @@ class SchedulerSnapshot:
                 self._claims.follow(task)
         self._job_table.shift(tasks[0], TaskStatus.PENDING, status, len(tasks))
 
+    def move_back_alike(self, tasks: Sequence[Task]) -> None:
+        """Undoes `move_alike` for tasks that are still where it put them."""
+        status, is_indexed = tasks[0].status, self.affinity_index.counts(tasks[0].shape)
+        self.nodes.take_off_alike(tasks, status)
+        for task in reversed(tasks):
+            node = task.node
+            if is_indexed:
+                self.affinity_index.moved(task, node, status, -1)
+            task.status, task.node = TaskStatus.PENDING, NOWHERE
+            if task.shape.has_claims:
+                self._claims.follow(task, node)
+        self._job_table.shift(tasks[0], status, TaskStatus.PENDING, len(tasks))
+
     def confirm(self, tasks: Sequence[Task]) -> None:
         """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
         # Runs of equal tasks are counted at once; tasks of a gang come in such runs.
