@@ -19,6 +19,7 @@
 - `queue_rules`: the state of a queue, and which queues may exist beside each other.
 - `queues`: queues with what their jobs hold, and their tree.
 - `images`: which nodes have which container images.
+- `host_ports`: which ports of which nodes are taken.
 - `node_states`: equal nodes as one state, and the state that follows when a task is placed.
 - `nodes`: all nodes as matrices, with what is idle now and later.
 - `empty_nodes`: whether a gang could ever start, if the nodes were empty.

@@ -21,6 +21,7 @@ from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.gpu_faults import GpuFaultRules, rules_of
 from swell.api.pod import QuantityText
 from swell.api.quantity import QuantityError
+from swell.scheduler.model.host_ports import HostPorts
 from swell.scheduler.model.images import NodeImages
 from swell.scheduler.model.node_states import NodeColumns, NodeStates
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Matrix, Places, Vector
@@ -76,7 +77,7 @@ class NodeTable:
         self._gpus = gpus
         self.images = NodeImages()
         self.gpu_faults: dict[str, str] = {}  # what nodes report of broken GPUs
-        self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
+        self._ports = HostPorts()
         # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
         # that have lost their last task; a session may undo that, so they are freed only later.
         # And free places, as a heap: the lowest is given away first.
@@ -323,7 +324,7 @@ class NodeTable:
         """Counts a task on a node, now and later as its status says."""
         self._shift(task, place, status, -1.0)
         self.tasks[place][task.key] = task
-        self._take_ports(task, place)
+        self._ports.take(task, place)
 
     def add_alike(self, tasks: Sequence[Task], places: Sequence[int], status: TaskStatus) -> None:
         """Does the same for tasks of one shape that take room later, or now and later.
@@ -345,7 +346,7 @@ class NodeTable:
         self.changes.extend(places)
         if tasks[0].shape.ports:
             for task, place in zip(tasks, places, strict=True):
-                self._take_ports(task, place)
+                self._ports.take(task, place)
 
     def take_off_alike(self, tasks: Sequence[Task], status: TaskStatus) -> None:
         """Undoes `add_alike` for tasks that are still where it put them."""
@@ -368,11 +369,8 @@ class NodeTable:
         del self.tasks[place][task.key]
         if not self.tasks[place] and place in self._temporary:
             self._vacated[place] = None
-        for port in task.shape.ports:
-            users = self._ports[port.protocol, port.port]
-            users.remove((place, port.ip, task))
-            if not users:
-                del self._ports[port.protocol, port.port]
+        if task.shape.ports:
+            self._ports.give_back(task, place)
 
     def restate(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Changes the status of a task that stays on its node."""
@@ -395,13 +393,8 @@ class NodeTable:
 
         On nodes with private ports (a network per pod) it always is.
         """
-        free = np.ones(len(self), dtype=np.bool_)
-        takes = TAKES_NOW if at_once else TAKES_LATER
-        for place, ip, task in self._ports.get((port.protocol, port.port), ()):
-            # A pipelined task takes its ports later only, but they are reserved from now on.
-            if port.clashes(ip) and (takes[task.status] or TAKES_LATER[task.status]):
-                free[place] = self._private_ports[place]
-        return free
+        private = self._private_ports[: len(self.names)]
+        return self._ports.free(port, private, at_once=at_once)
 
     def where(self, holds: Callable[[Node], bool]) -> Mask:
         """Returns the nodes for which a predicate holds that does not depend on tasks."""
@@ -482,10 +475,6 @@ class NodeTable:
         else:
             self.reopen(place, cause)
 
-    def _take_ports(self, task: Task, place: int) -> None:
-        for port in task.shape.ports:
-            self._ports.setdefault((port.protocol, port.port), []).append((place, port.ip, task))
-
     def _shift(self, task: Task, place: int, status: TaskStatus, sign: float) -> None:
         request = task.shape.request if sign > 0 else -task.shape.request
         if TAKES_NOW[status] != TAKES_LATER[status]:
@@ -544,8 +533,7 @@ class NodeTable:
         for place, tasks in enumerate(self.tasks):
             for task in tasks.values():
                 task.node = place
-        for port, users in self._ports.items():
-            self._ports[port] = [(moved[old], ip, task) for old, ip, task in users]
+        self._ports.renumber(moved)
         self._free = []
         self._resize(max(_COLUMNS_MIN, 2 * len(order)), order)
         # All that readers remember of the log is about other places now.
