@@ -175,3 +175,24 @@ def test_scale_subresource_sets_the_size_of_a_role(cluster: Cluster) -> None:
     assert answer["spec"] == {"replicas": 6}
     assert answer["status"] == {"replicas": 5, "selector": "a=b"}
     assert "within minReplicas and maxReplicas of its role" in refusal
+
+
+def test_scale_subresource_sets_the_number_of_trainers(cluster: Cluster) -> None:
+    """The same of a TrainingJob, with the bounds in the refusal."""
+    body = with_field(manifest("trainingjob-full"), "metadata.name", "scaled")
+    key, kind = Key("default", "scaled"), TRAINING_JOBS.untyped()
+
+    async def run() -> tuple[Body, str]:
+        await create(cluster, "TrainingJob", body, WriteOptions())
+        await cluster.patch(kind.sub("scale", dict), key, merge_patch({"spec": {"replicas": 3}}))
+        try:
+            await cluster.patch(
+                kind.sub("scale", dict), key, merge_patch({"spec": {"replicas": 99}})
+            )
+        except ClusterError as error:
+            return await cluster.get(kind, key), str(error)
+        return {}, ""
+
+    job, refusal = asyncio.run(run())
+    assert job["spec"]["scale"] == {"replicas": 3}
+    assert "within min-instance and max-instance of the trainer" in refusal

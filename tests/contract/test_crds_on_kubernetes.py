@@ -243,6 +243,22 @@ def test_scale_subresource_sets_the_size_of_a_role(api: Api) -> None:
     assert "within minReplicas and maxReplicas of its role" in answer["message"]
 
 
+def test_scale_subresource_sets_the_number_of_trainers(api: Api) -> None:
+    """The same of a TrainingJob, with the bounds in the refusal."""
+    body = with_field(manifest("trainingjob-full"), "metadata.name", "scaled")
+    definition = definition_named("TrainingJob")
+    code, answer = created(api, body, definition, "")
+    assert code == 201, answer
+    path = f"{collection(body, definition)}/scaled"
+    code, answer = api.call("PATCH", f"{path}/scale", {"spec": {"replicas": 3}}, MERGE)
+    assert code == 200, answer
+    assert api.call("GET", path)[1]["spec"]["scale"] == {"replicas": 3}
+    code, answer = api.call("PATCH", f"{path}/scale", {"spec": {"replicas": 99}}, MERGE)
+
+    assert code == 422
+    assert "within min-instance and max-instance of the trainer" in answer["message"]
+
+
 @pytest.mark.parametrize(
     ("field", "said"),
     [

@@ -108,6 +108,19 @@ def test_trainers_are_scaled_within_their_bounds(both: Swell) -> None:
     assert "has no role worker" in both.here("scale", "old", "worker=1").err
 
 
+def test_job_with_a_size_of_its_own_gets_another(both: Swell) -> None:
+    """`spec.scale` is written then: the autoscaler does not change it again."""
+    began(both, "old", 1)
+    patch = merge_patch({"spec": {"scale": {"replicas": 2}}})
+    with connected(ClusterOptions()) as connection:
+        connection.client.send(calls.patch(TRAINING_JOBS, Key(both.namespace, "old"), patch))
+
+    assert both.here("scale", "old", "trainer=3").out == "trainingjob/old scaled\n"
+    spec = both.here("get", "old", "-o", "json").json["spec"]
+    assert isinstance(spec, dict)
+    assert spec["scale"] == {"replicas": 3}
+
+
 def test_logs_of_a_training_job_know_its_roles(both: Swell) -> None:
     """A role, an index or a container that it never has is refused."""
     assert both.here("logs", "old").code == 0

@@ -11,8 +11,8 @@ from swell.api.kinds import RECORDED_EVENTS
 from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
+from tests.sim.operator.arriving import arrive
 from tests.sim.operator.jobs import Pods, a_role
-from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from swell.api.aitrainingjob import QUEUE_LABEL, Suspension
+from swell.api.aitrainingjob import QUEUE_LABEL, AfterPolicy, ScaleStatus, Suspension
 from swell.api.defaults import MAX_INSTANCE, MIN_INSTANCE
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.pod import ResourceRequirements
@@ -114,6 +114,12 @@ class RoleSpec(ApiStruct, frozen=True, rename=None):
         return MAX_INSTANCE.of_struct(self)
 
 
+class TrainerScale(ApiStruct, frozen=True):
+    """The number of trainers, where the scale subresource reads and writes it."""
+
+    replicas: int | None = None
+
+
 class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     """The spec of a TrainingJob."""
 
@@ -137,6 +143,10 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     ttl_seconds_after_finished: int | None = msgspec.field(
         default=None, name="ttlSecondsAfterFinished"
     )
+    deadline: str | None = None
+    after: tuple[str, ...] = ()
+    after_policy: AfterPolicy = msgspec.field(default=AfterPolicy.FAIL, name="afterPolicy")
+    scale: TrainerScale | None = None
     volumes: tuple[Body, ...] = ()
     volume_mounts: tuple[Body, ...] = msgspec.field(default=(), name="VolumeMounts")
     mountpath: str = ""
@@ -164,6 +174,14 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     @property
     def trainer_maximum(self) -> int:
         return 1 if self.is_local else self.trainer.maximum
+
+    @property
+    def scaled_trainers(self) -> int | None:
+        """The number of trainers that `scale` asks for, within the bounds; None without one."""
+        asked = self.scale.replicas if self.scale is not None else None
+        if asked is None:
+            return None
+        return max(self.trainer_minimum, min(asked, self.trainer_maximum))
 
     @property
     def has_pservers(self) -> bool:
@@ -202,6 +220,8 @@ class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
     scale_records: tuple[TrainerScaleRecord, ...] = ()
     replica_statuses: dict[str, RoleStatus] = {}
     start_time: str | None = msgspec.field(default=None, name="startTime")
+    scale: ScaleStatus | None = None
+    dependencies: dict[str, str] = {}
     suspension: Suspension | None = None
     paused_at: str | None = msgspec.field(default=None, name="pausedAt")
     paused_seconds: int = msgspec.field(default=0, name="pausedSeconds")

@@ -188,7 +188,7 @@ def _training_roles(job: TrainingJob, reader: NeedsReader) -> Iterator[Autoscale
         maximum=spec.trainer_maximum,
         target=spec.trainer_minimum if target is None else target,
         gang_minimum=spec.trainer_minimum,
-        is_auto=spec.is_elastic,
+        is_auto=spec.is_elastic and spec.scaled_trainers is None,
         replaces_failed=spec.fault_tolerant,
         is_indexed=True,
         needs=reader.of(_pod_spec(spec.trainer)),

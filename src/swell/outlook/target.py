@@ -18,7 +18,7 @@ from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
-from swell.api.trainingjob import TrainingJob
+from swell.api.trainingjob import TrainingJob, TrainingJobPhase
 from swell.outlook.starts import estimate_of
 from swell.scheduler.model.native_groups import native_group_of, native_job_name
 from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
@@ -115,9 +115,17 @@ def of_training_job(job: TrainingJob) -> ExplainTarget:
     since = job.metadata.creation_timestamp
     sizes = (_trainer_size(job),) if job.spec.is_elastic else ()
     phase, held = status.phase.value, _suspended(job)
+    if not held and _waits_for_others(job):
+        held = status.reason
     return ExplainTarget(
         job.kind, key, group, phase, status.reason, is_final, since, sizes, held=held
     )
+
+
+def _waits_for_others(job: TrainingJob) -> bool:
+    known, succeeded = job.status.dependencies, TrainingJobPhase.SUCCEED.value
+    is_open = any(known.get(name) != succeeded for name in job.spec.after)
+    return is_open and job.status.start_time is None
 
 
 def _trainer_size(job: TrainingJob) -> RoleSize:
@@ -128,7 +136,7 @@ def _trainer_size(job: TrainingJob) -> RoleSize:
         target=spec.trainer_minimum if target is None else target,
         minimum=spec.trainer_minimum,
         maximum=spec.trainer_maximum,
-        policy=EdlPolicy.AUTO.value,
+        policy=(EdlPolicy.AUTO if spec.scaled_trainers is None else EdlPolicy.MANUAL).value,
         resized=f"from {last.from_} to {last.to} by the {last.by}" if last else "",
     )
 

@@ -33,6 +33,7 @@ from swell.operator.aitrainingjob import (
     cleanup,
     decide,
     departures,
+    exclusions,
     native_gang,
     preemptions,
     recovery,
@@ -495,6 +496,14 @@ PLANTED: Mapping[str, Flaw] = {
     ),
     "operator ignores the scale subresource": _inside(
         sizes, "_asked", lambda _seen, _role, spec: max(spec.minimum, min(spec.size, spec.maximum))
+    ),
+    "operator takes hangs for failures": _inside(causes, "_has_hung", lambda _: False),
+    "operator takes every failure for a hang": _inside(causes, "_has_hung", lambda _: True),
+    "operator keeps pods that exclude all nodes": _inside(
+        decide, "exclusion_causes", lambda *_: iter(())
+    ),
+    "operator makes pods anew that must exclude nodes": _inside(
+        exclusions, "avoided_nodes", lambda *_: ([], [])
     ),
     "operator moves every straggler": _inside(decide, "straggler_cause", _moves_every_straggler),
     "operator taints every suspect": _taints_every_suspect,

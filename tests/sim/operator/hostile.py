@@ -22,8 +22,8 @@ from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
 from tests.plainrules import PlainRules
+from tests.sim.operator.arriving import arrive
 from tests.sim.operator.jobs import Pods, a_job, a_role
-from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
 
 SPECS_A_WORLD = 50

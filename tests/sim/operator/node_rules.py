@@ -1,13 +1,15 @@
-"""N1 to N4: what jobs blame on nodes, and what follows from it."""
+"""N1 to N4 and N6: what jobs blame on nodes, and what follows from it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import StragglerPolicy
 from swell.api.kinds import NODES
 from swell.api.node_faults import is_forgotten, read_faults
+from swell.api.times import parse_time
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fault_marks import is_tainted
@@ -112,3 +114,27 @@ class MovedOnRequest:
                 yield f"{commit.key} gives up {one.name} for a straggler, and did not ask for it"
             elif after.status.restarts <= before.status.restarts:
                 yield f"{commit.key} gives up {one.name} without a restart on record"
+
+
+_EXCLUDED = re.compile(r"^pod \S+ excludes node (\S+), which need not")
+
+
+@dataclass
+class ExclusionsEnd:
+    """N6: a pod is made anew for a node that it excludes only when that is avoided no more."""
+
+    world: SimulatedWorld
+    name: str = "N6 exclusions end first"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if before is None or after is None or not self.world.is_subject(commit.actor):
+            return
+        named = _EXCLUDED.match(after.status.message)
+        if named is None or before.status.message == after.status.message:
+            return
+        now = self.world.clock.now()
+        for one in before.status.avoid_nodes:
+            # Times are written in whole seconds, and the write takes a while.
+            if one.name == named[1] and parse_time(one.until) > now + COUNTED_S:
+                yield f"{commit.key} makes a pod anew for {one.name}, avoided until {one.until}"

@@ -34,7 +34,13 @@ from swell.sim.world import SimulatedWorld
 from tests.sim.operator.departure_rules import SavedBeforeDeleted, was_asked
 from tests.sim.operator.field_rules import ExpiredJobsOnly, ForeignUntouched
 from tests.sim.operator.fleets import fleet_of
-from tests.sim.operator.node_rules import FewSuspects, MarksOnRecord, MovedOnRequest
+from tests.sim.operator.hang_rules import HangsCalledSo
+from tests.sim.operator.node_rules import (
+    ExclusionsEnd,
+    FewSuspects,
+    MarksOnRecord,
+    MovedOnRequest,
+)
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.operator.story_rules import (
     AfterOthers,
@@ -85,10 +91,12 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         MarksOnRecord(world),
         FewSuspects(world, settings),
         MovedOnRequest(world),
+        ExclusionsEnd(world),
         RestartsHeld(world, history),
         AfterOthers(world, history),
         PreemptionsCounted(world, history),
         ScaledAsAsked(world),
+        HangsCalledSo(history),
     ]
 
 

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
-from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.meta import Body
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
-from tests.sim.operator.disturbances import RATES_MAX, preempt
+from tests.sim.operator.arriving import arrive, in_phase, sized
+from tests.sim.operator.disturbances import RATES_MAX
+from tests.sim.operator.features import drawn, fields, hang, preempted, shunned, suspend
 from tests.sim.operator.fleets import fleet_of
-from tests.sim.operator.jobs import Pods, a_job, a_role
-from tests.sim.operator.observation import is_over
-from tests.sim.user import SimulatedUser
-
-
-def _manifest(name: str, roles: dict[str, Body], **spec: object) -> Body:
-    return a_job(name, {"replicaSpecs": roles, **spec})
-
-
-async def arrive(world: SimulatedWorld) -> SimulatedUser[AITrainingJob]:
-    """Somebody with jobs to run, and nodes to run them on."""
-    await fleet_of(world).start()
-    return SimulatedUser(world, AI_TRAINING_JOBS, _manifest, is_over)
-
-
-def in_phase(*phases: AITrainingJobPhase) -> Callable[[AITrainingJob], bool]:
-    return lambda job: job.status.phase in phases
-
-
-def sized(replicas: int) -> Body:
-    return {"replicaSpecs": {"trainer": {"replicas": replicas}}}
+from tests.sim.operator.jobs import Pods, a_role
 
 
 async def finish(world: SimulatedWorld) -> None:
@@ -250,60 +229,6 @@ async def train(world: SimulatedWorld) -> None:
         await user.edit("dog", sized(size))
 
 
-async def suspend(world: SimulatedWorld) -> None:
-    """Users suspend jobs and change their mind: before, while and after pods go."""
-    user = await arrive(world)
-    again = {"restartPolicy": "OnFailure", "restartLimit": 2}
-    await user.submit("ant", {"trainer": a_role(Pods(fails=1, runs_s=90), replicas=3, **again)})
-    await user.submit("bee", {"trainer": a_role(replicas=2)}, suspend=True)
-    limited = a_role(Pods(runs_s=400), replicas=2)
-    await user.submit("cat", {"trainer": limited}, timeLimit=200)
-    auto = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 4}
-    elastic = a_role(Pods(runs_s=200), replicas=2, restartPolicy="Always", **auto)
-    await user.submit("dog", {"trainer": elastic}, reporting=world.chance.integer(0, 1, "dog") > 0)
-    saving = a_role(Pods(fails=1, runs_s=150), replicas=3, **again)
-    await user.submit("fox", {"trainer": saving}, saveSeconds=world.chance.integer(0, 30, "fox"))
-    await user.submit("emu", {"trainer": a_role(Pods(runs_s=900), replicas=2)})
-    await user.wait("ant")
-    await user.edit("ant", {"suspend": True})
-    await user.until_running("emu", 2)
-    await user.edit("emu", {"suspend": True})
-    await user.wait("ant", up_to_s=8)
-    await user.edit("ant", {"suspend": False})
-    await user.wait("bee", up_to_s=30)
-    await user.edit("bee", {"suspend": False})
-    await user.until_running("dog", 1)
-    for turn in range(3):
-        for name in ("dog", "fox"):
-            await user.edit(name, {"suspend": True})
-            await user.wait(f"{name} {turn}", up_to_s=12)
-            await user.edit(name, {"suspend": False})
-    await user.edit("cat", {"suspend": True})
-    await user.wait("cat", up_to_s=60)
-    if world.chance.integer(0, 1, "cat ends") > 0:
-        await user.annotate("cat", "Preempted", "somebody else needs the room")
-    await user.edit("cat", {"suspend": False})
-
-
-async def fields(world: SimulatedWorld) -> None:
-    """Jobs that expire, come after others, have deadlines, or belong to another manager."""
-    user = await arrive(world)
-    role = a_role(replicas=2)
-    after = {"after": ["ant", "bee"]}
-    await user.submit("cat", {"trainer": role}, **after)
-    ttl = world.chance.integer(0, 40, "ttl")
-    await user.submit("ant", {"trainer": role}, ttlSecondsAfterFinished=ttl)
-    await user.submit("bee", {"trainer": role}, deadline="2026-01-01T00:00:20Z")
-    await user.submit("dog", {"trainer": role}, managedBy="example.com/other")
-    failing = a_role(Pods(fails=1), replicas=2)
-    await user.submit("eel", {"trainer": failing}, ttlSecondsAfterFinished=0)
-    await user.submit("fox", {"trainer": role}, after=["eel"])
-    await user.submit("gnu", {"trainer": role}, after=["eel"], afterPolicy="Wait")
-    await user.wait("gnu", up_to_s=60)
-    await user.annotate("gnu", "Preempted", "waited long enough")
-    await user.edit("dog", {"suspend": True})
-
-
 async def outage(world: SimulatedWorld) -> None:
     """Most nodes fall silent together, for less and for more than restarts are held back."""
     user = await arrive(world)
@@ -318,23 +243,6 @@ async def outage(world: SimulatedWorld) -> None:
             fleet_of(world).lose(name, silent_s, dies=False)
             await user.wait(name, silent_s, up_to_s=3)
         await user.wait("mended", silent_s, up_to_s=200)
-
-
-async def preempted(world: SimulatedWorld) -> None:
-    """Rigid jobs that end at the first preemption, or the second; and one that is scaled."""
-    user = await arrive(world)
-    again = {"restartPolicy": "Always"}
-    long = a_role(Pods(runs_s=400), replicas=3, **again)
-    await user.submit("ant", {"trainer": long}, requeuePolicy="End")
-    await user.submit("bee", {"trainer": long}, maxRetriesOnPreemption=1, saveSeconds=10)
-    sizes = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 6}
-    scaled = a_role(Pods(runs_s=500), replicas=2, restartScope="Pod", **sizes, **again)
-    await user.submit("cat", {"trainer": scaled}, scale={"replicas": 2})
-    for turn in range(5):
-        await user.wait("turn", turn, up_to_s=30)
-        await user.edit("cat", {"scale": {"replicas": world.chance.integer(1, 6, "size", turn)}})
-        for name in ("ant", "bee"):
-            await preempt(world, name, within_s=15)
 
 
 SCENARIOS = tuple(
@@ -356,5 +264,8 @@ SCENARIOS = tuple(
         suspects,
         outage,
         preempted,
+        hang,
+        shunned,
+        drawn,
     )
 )

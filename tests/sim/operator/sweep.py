@@ -21,10 +21,10 @@ from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
+from tests.sim.operator.arriving import arrive
 from tests.sim.operator.jobs import Pods, a_job, a_role
 from tests.sim.operator.liveness import liveness
 from tests.sim.operator.observation import job_at
-from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
 from tests.sim.user import SimulatedUser
 

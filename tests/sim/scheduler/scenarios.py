@@ -28,10 +28,10 @@ from swell.sim.scenario import USER, Scenario
 from swell.sim.world import SimulatedWorld
 from tests.device_actor import ClaimActor
 from tests.resource_objects import a_device_class, a_resource_claim, a_slice, a_template
+from tests.sim.operator.arriving import in_phase, sized
 from tests.sim.operator.fleets import NODES
 from tests.sim.operator.jobs import Pods, a_job, a_role, behavior_of
 from tests.sim.operator.observation import is_over
-from tests.sim.operator.scenarios import in_phase, sized
 from tests.sim.scheduler.disturbances import RATES_MAX
 from tests.sim.scheduler.gangs import (
     Gang,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import STOPPED_ANNOTATION
+from swell.api.injection import RELEASE_ANNOTATION
 from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
@@ -37,6 +38,7 @@ from tests.sim.trainingjob.field_rules import (
 )
 from tests.sim.trainingjob.originals import OriginalsCollected, OriginalsKept
 from tests.sim.trainingjob.training_rules import MembershipGrows, PartsBeforeTrainers
+from tests.sim.trainingjob.wish_rules import AfterOthers, ScaledAsAsked
 from tests.sim.wiping import SoundHistory
 
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS), str(CONFIG_MAPS))
@@ -58,6 +60,8 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         MembershipGrows(),
         OriginalsKept(world, is_adopting(world)),
         TrainersSave(world, history),
+        AfterOthers(world, history),
+        ScaledAsAsked(world),
         ExpiredJobsOnly(world),
         ForeignUntouched(world, TRAINING_JOBS),
         NothingLeftBehind(
@@ -210,13 +214,21 @@ class SizedForReason:
         if before is not None and after is not None and before.spec != after.spec:
             job = self.history.when_sent(commit, "patch", owner_uid(after.metadata))
             sizes = (after.spec.parallelism, after.spec.completions)
-            if job is not None:
+            if job is not None and not self._goes_first(job, sizes[0]):
                 yield from _wrong_size(f"{commit.key}", job, sizes)
         set_before, set_after = states(commit, REPLICA_SETS)
         if set_before and set_after and set_before.spec.replicas != set_after.spec.replicas:
             job = self.history.when_sent(commit, "patch", owner_uid(set_after.metadata))
             if job is not None and not _may_be_sized(job, is_released=not set_after.spec.replicas):
                 yield f"{commit.key} sized to {set_after.spec.replicas}"
+
+    def _goes_first(self, job: TrainingJob, size: int) -> bool:
+        """Whether the Job shrinks for a trainer that was asked to leave, before it grows again."""
+        return size > 0 and any(
+            completion_index(pod) == size and RELEASE_ANNOTATION in pod.metadata.annotations
+            for pod in pods_in(self.world)
+            if owner_uid(pod.metadata) == job.metadata.uid
+        )
 
 
 def _may_be_sized(job: TrainingJob, *, is_released: bool) -> bool:
@@ -264,7 +276,10 @@ class StatusMoves:
         if self.world.is_subject(commit.actor):
             if before.spec != after.spec:
                 yield f"{commit.key} had its spec written by the operator"
-            if old.trainer_target is not None and new.trainer_target != old.trainer_target:
+            is_ours = (
+                old.trainer_target is None or new.trainer_target == before.spec.scaled_trainers
+            )
+            if not is_ours and new.trainer_target != old.trainer_target:
                 yield f"{commit.key} had its target written by the operator"
 
     def _judge_repair(
@@ -282,7 +297,7 @@ class StatusMoves:
         size = stored.typed(Job).spec.completions if stored else None
         written, _ = states(commit, TRAINING_JOBS)
         asked = written.status.trainer_target if written else None  # by the autoscaler since
-        known = {old.trainer_target, size, asked}
+        known = {old.trainer_target, size, asked, after.spec.scaled_trainers}
         if not old.start_time and size is None:
             return  # it had not begun: nothing of it could be lost
         if new.phase not in FINAL_PHASES and new.trainer_target not in known:

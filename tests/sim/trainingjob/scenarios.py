@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Body, Key
@@ -9,6 +11,7 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.operator.framework.training import TRAINING
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
+from swell.sim.chance import Chance
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
@@ -243,6 +246,90 @@ async def adopt(world: SimulatedWorld) -> None:
     await user.wait("end", up_to_s=200)
 
 
+async def wishes(world: SimulatedWorld) -> None:
+    """Jobs that come after others, have a deadline, or are scaled by their subresource."""
+    user = user_in(world)
+    await user.submit("cat", size=(1, 2), fault_tolerant=True, after=["ant", "bee"])
+    ttl = world.chance.integer(0, 40, "ttl")
+    await user.submit("ant", is_nccl=True, ttlSecondsAfterFinished=ttl)
+    await user.submit("bee", size=(1, 1), deadline="2026-01-01T00:00:20Z")
+    await user.submit("eel", size=(1, 1), fails="9")
+    await user.submit("fox", size=(1, 1), after=["eel"], suspend=True)
+    await user.submit("gnu", size=(1, 1), after=["eel"], afterPolicy="Wait")
+    scaled = {"scale": {"replicas": 2}, "fault_tolerant": True, "runs_s": 120}
+    await user.submit("hen", size=(1, 4), saveSeconds=5, **scaled)
+    for turn in range(4):
+        await user.wait("turn", turn, up_to_s=20)
+        await user.edit("hen", {"scale": {"replicas": world.chance.integer(1, 4, "size", turn)}})
+        await set_target(world, "hen", world.chance.integer(1, 4, "target", turn))
+    await user.edit("fox", {"suspend": False})
+    await user.wait("end", up_to_s=60)
+    for name in ("cat", "gnu"):
+        await user.annotate(name, STOPPED_ANNOTATION, "waited long enough")
+
+
+async def drawn(world: SimulatedWorld) -> None:
+    """Jobs with features drawn at random, whose users change their mind as often."""
+    user, chance = user_in(world), world.chance
+    for n, name in enumerate(_NAMES):
+        await user.submit(name, **_any_job(chance, name, _NAMES[:n]))
+        await user.wait(name, up_to_s=15)
+    for turn in range(8):
+        await user.wait("turn", turn, up_to_s=20)
+        name = chance.pick(_NAMES, "who", turn)
+        await user.edit(name, _any_change(chance, turn))
+        if (job := user.job(name)) is not None:
+            least, most = job.spec.trainer_minimum, job.spec.trainer_maximum
+            await set_target(world, name, chance.integer(least, most, "target", turn))
+    for name in _NAMES:
+        await user.edit(name, {"suspend": False})
+    await user.wait("end", up_to_s=60)
+    for name in _NAMES:
+        # One that comes after a job which has been deleted meanwhile would wait for ever.
+        if (job := user.job(name)) is not None and job.spec.after:
+            await user.annotate(name, STOPPED_ANNOTATION, "waited long enough")
+
+
+_NAMES = ("ant", "bee", "cat", "dog")
+
+
+def _any_job(chance: Chance, name: str, before: tuple[str, ...]) -> dict[str, Any]:
+    def draw(what: str, *options: object) -> object:
+        return chance.pick((None, *options), name, what)
+
+    least = chance.integer(1, 2, name, "least")
+    spec: dict[str, Any] = {
+        "size": (least, least + chance.integer(0, 2, name, "more")),
+        "fails": chance.pick(("", "1", "0,1"), name, "fails"),
+        "runs_s": chance.integer(5, 120, name, "runs"),
+        "fault_tolerant": True,
+        "is_nccl": draw("nccl", True),
+        "suspend": draw("suspend", True, False),
+        "saveSeconds": draw("save", 0, 5, 40),
+        "ttlSecondsAfterFinished": draw("ttl", 0, 20, 90),
+        "deadline": draw("deadline", "2026-01-01T00:00:30Z"),
+        "after": [chance.pick(before, name, "before")] if before and draw("after", True) else None,
+        "scale": {"replicas": least} if draw("scale", True) else None,
+        "managedBy": "example.com/other" if draw("manager", 1, 2, 3) == 1 else None,
+        "annotations": {"walltime": 200} if draw("walltime", True) else None,
+    }
+    return {key: value for key, value in spec.items() if value is not None}
+
+
+def _any_change(chance: Chance, turn: int) -> Body:
+    """What a user changes; the server refuses what does not go with the rest."""
+    changes: tuple[Body, ...] = (
+        {"suspend": True},
+        {"suspend": False},
+        {"saveSeconds": chance.integer(0, 30, turn, "save")},
+        {"ttlSecondsAfterFinished": chance.integer(0, 60, turn, "ttl")},
+        {"scale": {"replicas": chance.integer(1, 4, turn, "scale")}},
+        {"scale": None},
+        {"deadline": "2026-01-01T00:05:00Z"},
+    )
+    return chance.pick(changes, "change", turn)
+
+
 SCENARIOS = (
     Scenario("adopt", adopt, disturbances=RATES),
     Scenario("finish", finish, disturbances=ROUGH_RATES),
@@ -254,6 +341,8 @@ SCENARIOS = (
     Scenario("stop", stop, disturbances=ROUGH_RATES),
     Scenario("suspend", suspend, disturbances=ROUGH_RATES),
     Scenario("expire", expire, disturbances=ROUGH_RATES),
+    Scenario("wishes", wishes, disturbances=ROUGH_RATES),
+    Scenario("drawn", drawn, disturbances=ROUGH_RATES),
     Scenario("delete", delete, disturbances=ROUGH_RATES),
     Scenario("recreate", recreate, disturbances=ROUGH_RATES),
 )

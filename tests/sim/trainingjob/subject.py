@@ -17,7 +17,14 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
 from swell.operator.framework.orphans import LabelledObject, OrphanCollector
-from swell.operator.trainingjob import cleanup, departures, membership, recovery, suspension
+from swell.operator.trainingjob import (
+    cleanup,
+    departures,
+    membership,
+    recovery,
+    sizes,
+    suspension,
+)
 from swell.operator.trainingjob import decide as decide_module
 from swell.operator.trainingjob.decide import decide
 from swell.operator.trainingjob.kind import TrainingJobInformers, training_job_kind
@@ -75,6 +82,8 @@ class Flaw(Flag):
     HURRIES_SAVERS = auto()  # trainers that were asked to save are not waited for
     EXPIRES_EARLY = auto()  # a job that has ended is deleted at once
     KEEPS_EXPIRED = auto()  # and never
+    BEGINS_EARLY = auto()  # a job does not wait for those that it comes after
+    IGNORES_SCALE = auto()  # the scale subresource has no effect
     MINDS_OTHERS = auto()  # jobs of other managers are taken for ours
 
 
@@ -98,6 +107,8 @@ PLANTED: Mapping[str, Flaw] = {
     "trainingjob hurries who is asked to save": Flaw.HURRIES_SAVERS,
     "trainingjob deletes jobs before their time": Flaw.EXPIRES_EARLY,
     "trainingjob keeps expired jobs": Flaw.KEEPS_EXPIRED,
+    "trainingjob begins before others": Flaw.BEGINS_EARLY,
+    "trainingjob ignores the scale subresource": Flaw.IGNORES_SCALE,
     "trainingjob minds the jobs of others": Flaw.MINDS_OTHERS,
 }
 PLANTED_IN_KEPT: Mapping[str, Flaw] = {
@@ -119,6 +130,8 @@ FOCUS: Mapping[str, str] = {
     "trainingjob hurries who is asked to save": "suspend",
     "trainingjob deletes jobs before their time": "expire",
     "trainingjob keeps expired jobs": "expire",
+    "trainingjob begins before others": "wishes",
+    "trainingjob ignores the scale subresource": "wishes",
     "trainingjob minds the jobs of others": "expire",
 }
 
@@ -315,6 +328,8 @@ _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.SUSPENDS_ON_EDGES: (suspension, "release_steps", _suspended_on_edges),
     Flaw.HURRIES_SAVERS: (departures, "_is_open", lambda *_: False),
     Flaw.EXPIRES_EARLY: (cleanup, "has_passed", lambda *_: True),
+    Flaw.BEGINS_EARLY: (decide_module, "awaited", lambda *_: ""),
+    Flaw.IGNORES_SCALE: (sizes, "with_scale", lambda _, status, __: status),
     Flaw.KEEPS_EXPIRED: (decide_module, "plan_expiry", lambda _, steps, __: Plan(steps)),
 }
 _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swell.api.aitrainingjob import (
-    AfterPolicy,
     AITrainingJobSpec,
     CleanPodPolicy,
     EdlPolicy,
@@ -18,7 +17,7 @@ from swell.api.aitrainingjob import (
     StragglerPolicy,
 )
 from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS
-from swell.api.schemas.aitrainingjob_status import AFTER_MAX, ROLES_MAX, job_status
+from swell.api.schemas.aitrainingjob_status import ROLES_MAX, job_status
 from swell.api.schemas.model import (
     INT32_MAX,
     INT64_MAX,
@@ -29,9 +28,7 @@ from swell.api.schemas.model import (
     boolean,
     choice,
     integer,
-    listing,
     mapping,
-    moment,
     table,
     text,
 )
@@ -47,7 +44,7 @@ from swell.api.schemas.shared import (
     pod_template,
     type_names,
 )
-from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS
+from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, NOT_AFTER_ITSELF, life
 from swell.api.schemas.transitions import freeze_rule
 
 RESERVED_ROLE = "trainingjob"
@@ -78,11 +75,6 @@ MIN_WITHIN_MAX = ValidationRule(
     "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
     "minReplicas must not be greater than maxReplicas",
     ".minReplicas",
-)
-NOT_AFTER_ITSELF = ValidationRule(
-    "!has(self.spec.after) || !(self.metadata.name in self.spec.after)",
-    "a job must not come after itself",
-    ".spec.after",
 )
 _ROLE = "self.replicaSpecs[role]"
 _RESIZABLE = (
@@ -242,14 +234,7 @@ def spec() -> Schema:
 def _life() -> dict[str, Schema]:
     """The fields about when a job begins, pauses, saves, ends and goes, and who looks after it."""
     return {
-        "suspend": boolean(
-            "Whether the job gives back all its pods and waits; false lets it queue anew."
-        ),
-        "ttlSecondsAfterFinished": integer(
-            "Seconds after its end at which the job is deleted; without it, never.",
-            maximum=INT32_MAX,
-            example="3600",
-        ),
+        **life(DNS_LABEL_LETTER_FIRST),
         "managedBy": MANAGED_BY,
         "scale": table(
             {
@@ -264,17 +249,6 @@ def _life() -> dict[str, Schema]:
                 ),
             },
             description="What the scale subresource changes: kubectl scale, autoscalers.",
-        ),
-        "deadline": moment("When it should be done; a later end is told, and stops nothing."),
-        "after": listing(
-            text(pattern=DNS_LABEL_LETTER_FIRST, size_max=NAME_SIZE_MAX, example="prepare"),
-            size_max=AFTER_MAX,
-            description="Jobs of the namespace that must have succeeded before this one.",
-        ),
-        "afterPolicy": choice(
-            AfterPolicy,
-            "What becomes of the job when one of these fails or goes.",
-            default=_UNSET.after_policy,
         ),
         "requeuePolicy": choice(
             RequeuePolicy,

@@ -19,10 +19,9 @@ from swell.api.schemas.model import (
     text,
 )
 from swell.api.schemas.shared import CONDITIONS, MESSAGE_SIZE_MAX
-from swell.api.schemas.training import SUSPENSION, training_status
+from swell.api.schemas.training import DEPENDENCIES, SCALE_STATUS, SUSPENSION, training_status
 
 ROLES_MAX = 16
-AFTER_MAX = 64
 INDEXES_MAX = 100_000
 
 
@@ -147,21 +146,11 @@ def job_status() -> Schema:
             "scaleRecords": listing(
                 _SCALE_RECORD, size_max=RECORDS_MAX, description="The last resizes, oldest first."
             ),
-            "scale": table(
-                {
-                    "replicas": _count("The target of the role that it is about."),
-                    "selector": text("The labels of that role's pods.", size_max=512),
-                },
-                description="Read by the scale subresource.",
-            ),
+            "scale": SCALE_STATUS,
             **_restarts(),
             **_pauses(),
             "ending": _ENDING,
-            "dependencies": mapping(
-                text(),
-                size_max=AFTER_MAX,
-                description="Of each job in after: Waiting, Gone, or the phase it ended in.",
-            ),
+            "dependencies": DEPENDENCIES,
             "epoch": _count("Grows with every restart and resize."),
             "gangNumber": _count("Native PodGroups that have replaced the first one."),
             "retryGangs": _count("Native PodGroups for pods that came again after others ended."),

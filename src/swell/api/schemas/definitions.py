@@ -80,6 +80,9 @@ _START = (
         is_wide=True,
     ),
 )
+_SCALE = ScaleSubresource(
+    ".spec.scale.replicas", ".status.scale.replicas", ".status.scale.selector"
+)
 
 DEFINITIONS = (
     Definition(
@@ -100,9 +103,7 @@ DEFINITIONS = (
             *_TRAINING,
             *_START,
         ),
-        scale=ScaleSubresource(
-            ".spec.scale.replicas", ".status.scale.replicas", ".status.scale.selector"
-        ),
+        scale=_SCALE,
         categories=_OF_JOBS,
     ),
     Definition(
@@ -121,6 +122,7 @@ DEFINITIONS = (
             PrinterColumn("REASON", ".status.reason", "Why, as one word", is_wide=True),
             *_TRAINING,
         ),
+        scale=_SCALE,
         categories=_OF_JOBS,
     ),
     Definition(

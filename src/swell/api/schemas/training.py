@@ -1,9 +1,11 @@
-"""Parts of the schemas of both kinds of job: reports, suspensions, and who manages a job."""
+"""Parts of the schemas of both kinds of job: reports, and when jobs begin, pause, end and go."""
 
 from __future__ import annotations
 
+from swell.api.aitrainingjob import AfterPolicy
 from swell.api.report import TrainingState
 from swell.api.schemas.model import (
+    INT32_MAX,
     INT64_MAX,
     Pattern,
     Schema,
@@ -11,17 +13,21 @@ from swell.api.schemas.model import (
     boolean,
     choice,
     integer,
+    listing,
     mapping,
     moment,
     table,
     text,
 )
+from swell.api.schemas.shared import NAME_SIZE_MAX
 from swell.api.training import MANAGER
 
 # As many sizes of the group as a status keeps rates for.
 RATES_MAX = 16
 NUMBER_SIZE_MAX = 32
 BATCHES_SIZE_MAX = 64
+# As many jobs as one may come after.
+AFTER_MAX = 64
 
 
 def _count(description: str) -> Schema:
@@ -51,10 +57,53 @@ MANAGER_STAYS = ValidationRule(
     ".managedBy",
 )
 
+NOT_AFTER_ITSELF = ValidationRule(
+    "!has(self.spec.after) || !(self.metadata.name in self.spec.after)",
+    "a job must not come after itself",
+    ".spec.after",
+)
+
+SCALE_STATUS = table(
+    {
+        "replicas": _count("The target of the role that it is about."),
+        "selector": text("The labels of that role's pods.", size_max=512),
+    },
+    description="Read by the scale subresource.",
+)
+DEPENDENCIES = mapping(
+    text(),
+    size_max=AFTER_MAX,
+    description="Of each job in after: Waiting, Gone, or the phase it ended in.",
+)
 SUSPENSION = table(
     {"startedAt": moment("When it began to give them back.")},
     description="Since when the job gives back its pods, while it does or has none.",
 )
+
+
+def life(job_names: Pattern) -> dict[str, Schema]:
+    """The fields about when a job begins, pauses, is due, and goes."""
+    return {
+        "suspend": boolean(
+            "Whether the job gives back all its pods and waits; false lets it queue anew."
+        ),
+        "ttlSecondsAfterFinished": integer(
+            "Seconds after its end at which the job is deleted; without it, never.",
+            maximum=INT32_MAX,
+            example="3600",
+        ),
+        "deadline": moment("When it should be done; a later end is told, and stops nothing."),
+        "after": listing(
+            text(pattern=job_names, size_max=NAME_SIZE_MAX, example="prepare"),
+            size_max=AFTER_MAX,
+            description="Jobs of the namespace that must have succeeded before this one.",
+        ),
+        "afterPolicy": choice(
+            AfterPolicy,
+            "What becomes of the job when one of these fails or goes.",
+            default=AfterPolicy.FAIL,
+        ),
+    }
 
 
 def training_status() -> Schema:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from swell.api.defaults import MIN_INSTANCE
+from swell.api.defaults import MAX_INSTANCE, MIN_INSTANCE
 from swell.api.schemas.model import (
     INT32_MAX,
     INT64_MAX,
@@ -35,7 +35,16 @@ from swell.api.schemas.shared import (
     or_empty,
     type_names,
 )
-from swell.api.schemas.training import MANAGED_BY, MANAGER_STAYS, SUSPENSION, training_status
+from swell.api.schemas.training import (
+    DEPENDENCIES,
+    MANAGED_BY,
+    MANAGER_STAYS,
+    NOT_AFTER_ITSELF,
+    SCALE_STATUS,
+    SUSPENSION,
+    life,
+    training_status,
+)
 from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
 
 # The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
@@ -54,6 +63,14 @@ ELASTIC_IS_FAULT_TOLERANT = ValidationRule(
     f" || self.trainer.max__dash__instance <= {MIN_INSTANCE.in_cel('self.trainer')}",
     "an elastic trainer (min-instance below max-instance) needs fault_tolerant: true",
     ".fault_tolerant",
+)
+_LEAST, _MOST = (one.in_cel("self.trainer") for one in (MIN_INSTANCE, MAX_INSTANCE))
+# The numbers are in our own validation: in a message they would cost more than servers allow.
+SCALE_WITHIN_BOUNDS = ValidationRule(
+    "!has(self.scale) || !has(self.scale.replicas) || !has(self.trainer)"
+    f" || ({_LEAST} <= self.scale.replicas && self.scale.replicas <= {_MOST})",
+    "scale.replicas must be within min-instance and max-instance of the trainer",
+    ".scale.replicas",
 )
 # The values that readers of the struct see when a field is missing, so that both agree.
 _UNSET = TrainingJobSpec()
@@ -82,6 +99,7 @@ def training_job() -> Schema:
             "status": status(),
         },
         required=("spec",),
+        rules=(NOT_AFTER_ITSELF,),
         description="A job of three fixed roles: master, pserver and trainer.",
     )
 
@@ -116,13 +134,16 @@ def spec() -> Schema:
             "saveSeconds": integer(
                 "Seconds that a trainer may take to save before it leaves.", maximum=INT32_MAX
             ),
-            "suspend": boolean(
-                "Whether the job gives back all its pods and waits; false lets it queue anew."
-            ),
-            "ttlSecondsAfterFinished": integer(
-                "Seconds after its end at which the job is deleted; without it, never.",
-                maximum=INT32_MAX,
-                example="3600",
+            **life(DNS_LABEL),
+            "scale": table(
+                {
+                    "replicas": integer(
+                        "How many trainers there are to be; the autoscaler leaves them alone then.",
+                        minimum=1,
+                        maximum=REPLICAS_MAX,
+                    )
+                },
+                description="What the scale subresource changes: kubectl scale, autoscalers.",
             ),
             "volumes": _open_objects("Volumes of all pods, as in a Pod."),
             "VolumeMounts": _open_objects("Where they are mounted, as in a Pod."),
@@ -152,7 +173,7 @@ def spec() -> Schema:
         },
         required=("image",),
         is_open=True,
-        rules=(ELASTIC_IS_FAULT_TOLERANT, MANAGER_STAYS),
+        rules=(ELASTIC_IS_FAULT_TOLERANT, SCALE_WITHIN_BOUNDS, MANAGER_STAYS),
         description="The job as its user wants it.",
     )
 
@@ -188,6 +209,8 @@ def status() -> Schema:
                 role_status, size_max=16, description="Counts of pods, by role."
             ),
             "startTime": moment("When the job was accepted."),
+            "scale": SCALE_STATUS,
+            "dependencies": DEPENDENCIES,
             "suspension": SUSPENSION,
             "pausedAt": moment("Since when the job has been suspended, if it ran before."),
             "pausedSeconds": _count("Seconds of former suspensions, which walltime leaves out."),

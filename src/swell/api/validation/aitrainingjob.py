@@ -9,7 +9,6 @@ from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS
 from swell.api.schemas.aitrainingjob import (
     MIN_WITHIN_MAX,
     MIN_WITHIN_REPLICAS,
-    NOT_AFTER_ITSELF,
     POD_NAMES_FIT,
     REPLICAS_WITHIN_MAX,
     RESERVED_ROLE,
@@ -22,6 +21,7 @@ from swell.api.schemas.aitrainingjob import (
 from swell.api.schemas.shared import NAME_SIZE_MAX
 from swell.api.validation.access import at, fields, whole
 from swell.api.validation.amounts import template_problems
+from swell.api.validation.life import after_problems
 from swell.api.validation.problems import FieldProblem, Steps, show
 from swell.api.validation.scheduling import topology_problems
 from swell.api.validation.structure import matches
@@ -37,7 +37,7 @@ def job_problems(body: object) -> Iterator[FieldProblem]:
     roles = list(fields(at(body, *_ROLES)))[:_ROLES_LOOKED_AT_MAX]
     yield from _role_name_problems([name for name, _ in roles])
     yield from topology_problems(at(body, "spec", "networkTopology"), ("spec", "networkTopology"))
-    yield from _after_problems(body)
+    yield from after_problems(body)
     yield from _scale_problems(at(body, "spec", "scale"), dict(roles))
     is_given = at(body, "spec", "networkTopology") is not None
     is_given = is_given or any(at(role, "networkTopology") is not None for _, role in roles)
@@ -49,12 +49,6 @@ def job_problems(body: object) -> Iterator[FieldProblem]:
         yield from topology_problems(at(role, "networkTopology"), steps)
         if is_given:
             yield from _annotation_problems(role, (*_ROLES, name))
-
-
-def _after_problems(body: object) -> Iterator[FieldProblem]:
-    own, after = at(body, "metadata", "name"), at(body, "spec", "after")
-    if isinstance(after, list) and own in after:
-        yield FieldProblem(("spec", "after"), NOT_AFTER_ITSELF.message, f"remove {show(own)}")
 
 
 def _scale_problems(scale: object, roles: dict[str, object]) -> Iterator[FieldProblem]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swell.api.defaults import MIN_INSTANCE
-from swell.api.schemas.trainingjob import ELASTIC_IS_FAULT_TOLERANT, MIN_WITHIN_MAX
+from swell.api.defaults import MAX_INSTANCE, MIN_INSTANCE
+from swell.api.schemas.trainingjob import (
+    ELASTIC_IS_FAULT_TOLERANT,
+    MIN_WITHIN_MAX,
+    SCALE_WITHIN_BOUNDS,
+)
 from swell.api.trainingjob import FrameworkType, TrainingJobSpec
 from swell.api.validation.access import at, whole
 from swell.api.validation.amounts import requests_problems
+from swell.api.validation.life import after_problems
 from swell.api.validation.problems import FieldProblem, Steps, show
 
 PORT_MAX = 65535
@@ -27,6 +32,8 @@ def training_job_problems(body: object) -> Iterator[FieldProblem]:
         hint = "set fault_tolerant: true, or max-instance equal to min-instance"
         yield FieldProblem(("spec", "fault_tolerant"), ELASTIC_IS_FAULT_TOLERANT.message, hint)
     yield from _port_problems(spec)
+    yield from after_problems(body)
+    yield from _scale_problems(spec)
 
 
 def _instance_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
@@ -35,6 +42,16 @@ def _instance_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
         message = f"{MIN_WITHIN_MAX.message} ({show(most)}), is {show(least)}"
         hint = "lower min-instance or raise max-instance"
         yield FieldProblem((*steps, "min-instance"), message, hint)
+
+
+def _scale_problems(spec: object) -> Iterator[FieldProblem]:
+    trainer, size = at(spec, "trainer"), whole(at(spec, "scale", "replicas"))
+    least = _least(trainer)
+    most = MAX_INSTANCE.of_manifest(lambda field: whole(at(trainer, field)))
+    if trainer is not None and size is not None and not least <= size <= most:
+        message = f"{SCALE_WITHIN_BOUNDS.message}, which may have {least} to {most}"
+        hint = f"choose {min(max(size, least), most)}, or change the bounds"
+        yield FieldProblem(("spec", "scale", "replicas"), message, hint)
 
 
 def _port_problems(spec: object) -> Iterator[FieldProblem]:

@@ -1,7 +1,6 @@
-"""Sets the number of a TrainingJob's trainers, as its autoscaler does: in the job's status.
+"""Sets the number of a TrainingJob's trainers: in `spec.scale` of a job that has a size there.
 
-The kind has no field by which a user could keep the autoscaler away from an elastic job; equal
-bounds do.
+Of any other it is set as the autoscaler does, in the status, and may be changed by that again.
 """
 
 from __future__ import annotations
@@ -30,6 +29,11 @@ def write_trainer_target(
     """Write the new number of trainers; ConflictError if the job has changed since it was read."""
     job = found.as_training_job()
     size = _checked(found, job, sizes)
+    version = {"resourceVersion": job.metadata.resource_version}
+    if job.spec.scaled_trainers is not None:
+        change: Body = {"metadata": version, "spec": {"scale": {"replicas": size}}}
+        connection.client.send(calls.patch(TRAINING_JOBS, found.key, merge_patch(change)))
+        return
     if size == job.status.trainer_target:
         return
     record = TrainerScaleRecord(
@@ -41,7 +45,7 @@ def write_trainer_target(
     )
     records = (*job.status.scale_records, record)[-RECORDS_MAX:]
     body: Body = {
-        "metadata": {"resourceVersion": job.metadata.resource_version},
+        "metadata": version,
         "status": {"trainer_target": size, "scale_records": [to_body(one) for one in records]},
     }
     connection.client.send(calls.patch(TRAINING_JOBS.status, found.key, merge_patch(body)))

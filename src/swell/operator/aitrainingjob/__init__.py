@@ -16,7 +16,6 @@ In reading order:
 - `node_faults`: failures that are blamed on a node, and nodes that new pods avoid for them.
 - `stragglers`: pods that are much slower than their peers.
 - `endings`: whether the job ends, how, and why.
-- `dependencies`: the jobs that must have succeeded before this one.
 - `preemptions`: how often the scheduler preempted the job, and when that ends it.
 - `suspension`: how a job gives back its pods, and gets new ones.
 - `phases`: the phase machine, and the reasons that go with phases.

@@ -38,7 +38,6 @@ from swell.operator.aitrainingjob.causes import (
 )
 from swell.operator.aitrainingjob.children import child_steps, must_be_certain
 from swell.operator.aitrainingjob.departures import next_deadline
-from swell.operator.aitrainingjob.dependencies import awaited, failed, with_dependencies
 from swell.operator.aitrainingjob.endings import (
     ending,
     ending_of_suspended,
@@ -70,7 +69,9 @@ from swell.operator.aitrainingjob.status import (
 )
 from swell.operator.aitrainingjob.stragglers import straggler_cause, with_straggler
 from swell.operator.framework.children import together
+from swell.operator.framework.dependencies import awaited, failed, noted
 from swell.operator.framework.fencing import soonest
+from swell.operator.framework.recovery import sound_time
 from swell.operator.framework.reports import newer_training
 from swell.operator.framework.status import add_finalizer
 from swell.operator.framework.waiting import explained_wait, wait_reason
@@ -94,12 +95,15 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     if problems := _problems(snapshot):
         end = new_ending(Phase.FAILED, JobReason.INVALID, "; ".join(problems), now)
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
+    after = snapshot.job.spec.after
+    if after and status.start_time is None:
+        # Also while it is suspended: one that has succeeded may be gone when the job goes on.
+        status = replace(status, dependencies=noted(status.dependencies, after, snapshot.after))
     if status.suspension is not None:
         return _continue_suspension(snapshot, status, now)
-    if snapshot.job.spec.after and status.start_time is None:
-        status = with_dependencies(status, snapshot.job.spec.after, snapshot.after)
-        if not snapshot.job.wants_suspension and awaited(status, snapshot.job.spec.after):
-            return _wait_for_jobs(snapshot, status, now)
+    may_wait = status.start_time is None and not snapshot.job.wants_suspension
+    if may_wait and awaited(status.dependencies, after):
+        return _wait_for_jobs(snapshot, status, now)
     return _live(snapshot, _started(snapshot, status, now), now)
 
 
@@ -182,14 +186,14 @@ def _wait_for_jobs(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> Plan:
     """The plan for a job that comes after others: it has nothing, and waits or fails."""
-    bad = failed(status)
+    bad = failed(status.dependencies)
     end = ending_of_suspended(snapshot, now)
     if end is None and bad and snapshot.job.spec.after_policy is AfterPolicy.FAIL:
         end = new_ending(Phase.FAILED, JobReason.DEPENDENCY_FAILED, bad, now)
     if end is not None:
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
     reason = JobReason.DEPENDENCY_FAILED if bad else JobReason.WAITING_FOR_JOBS
-    message = bad or awaited(status, snapshot.job.spec.after)
+    message = bad or awaited(status.dependencies, snapshot.job.spec.after)
     status = sizes.with_targets(snapshot, status, None, now)
     status = in_phase(
         snapshot, status, Phase.PENDING, reason=reason.value, message=message, now=now
@@ -283,10 +287,14 @@ def _after_the_end(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> Plan:
     """A final phase never changes. Children that turn up late are deleted as the ending says."""
-    seen = replace(status, observed_generation=snapshot.job.metadata.generation)
-    steps = write_status(snapshot, seen, now).steps
     # Users may have removed the record; the phase and the policy say what is deleted all the same.
-    end = status.ending or Ending(status.phase, status.reason, status.message)
+    at = format_time(now)
+    end = status.ending or Ending(status.phase, status.reason, status.message, at)
+    seen = replace(status, observed_generation=snapshot.job.metadata.generation)
+    if snapshot.job.spec.ttl_seconds_after_finished is not None:
+        # It expires by what is on record, so that is written anew.
+        seen = replace(seen, ending=end, end_time=sound_time(status.end_time) or at)
+    steps = write_status(snapshot, seen, now).steps
     if cleanup.is_cleaned(snapshot, end):
         return cleanup.plan_expiry(snapshot, steps, now)
     actions = cleanup.end_actions(snapshot, end, now)

@@ -54,6 +54,7 @@ from swell.operator.aitrainingjob.snapshot import (
     containers_of,
     replica_of,
 )
+from swell.operator.framework.after import AfterOthers
 from swell.operator.framework.devicewatch import BY_DEVICE
 from swell.operator.framework.gpu_health import GpuInformers
 from swell.operator.framework.kind import (
@@ -90,11 +91,6 @@ ORPHANS = OrphanRules(
 )
 
 
-def _awaited(meta: ObjectMeta, job: AITrainingJob | None) -> Iterable[Key]:
-    names = job.spec.after if job is not None else ()
-    return tuple(Key(meta.namespace, name) for name in names)
-
-
 def _blamed(_: ObjectMeta, job: AITrainingJob | None) -> Iterable[str]:
     return blamed_nodes(job) if job is not None else ()
 
@@ -103,7 +99,7 @@ def _blamed(_: ObjectMeta, job: AITrainingJob | None) -> Iterable[str]:
 BLAMED: CacheIndex[AITrainingJob] = CacheIndex("blamed", _blamed)
 
 # Jobs by those that they come after.
-AFTER: CacheIndex[AITrainingJob] = CacheIndex("after", _awaited)
+AFTER: AfterOthers[AITrainingJob] = AfterOthers(FINAL_PHASES)
 
 
 def ai_training_job_kind(
@@ -123,7 +119,7 @@ def ai_training_job_kind(
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
-        dependents=dependents,
+        dependents=lambda key, informers: AFTER.neighbours(key, informers.jobs),
         report_target=report_target,
         job_of=lambda pod: next(iter(_jobs_of(pod)), None),
         fault_rules=FaultRules(BLAMED.name, blamed_nodes, lambda job: job.status.node_faults),
@@ -200,7 +196,7 @@ def new_informers(
     namespace = settings.namespace
     ours = Selection(namespace, labels=OURS)
     return AITrainingJobInformers(
-        jobs=informer(AI_TRAINING_JOBS, Selection(namespace), AFTER, BLAMED),
+        jobs=informer(AI_TRAINING_JOBS, Selection(namespace), AFTER.index, BLAMED),
         pods=informer(PODS, ours, OWNED, ON_NODE),
         services=informer(SERVICES, ours, OWNED),
         members=informer(CONFIG_MAPS, ours, OWNED),
@@ -252,8 +248,8 @@ def take_snapshot(
         native_groups=informers.native_groups.by_owner(uid) if informers.native_groups else (),
         native_served=informers.native_groups is not None and informers.native_groups.is_served,
         report=inputs.report,
-        after=_after(job, informers),
-        is_awaited=_is_awaited(job, informers),
+        after=AFTER.states(job, informers.jobs),
+        is_awaited=AFTER.is_awaited(job, informers.jobs),
         refused=inputs.refused,
         stored_status=inputs.stored_status,
         is_recorded=inputs.is_recorded,
@@ -291,33 +287,6 @@ def _unread(pods: Iterable[Pod], informer: Informer[Pod]) -> frozenset[str]:
     every = (pod.metadata for pod in pods)
     own = ("metadata", "spec")
     return frozenset(one.name for one in every if informer.unreadable(one.key, but=own))
-
-
-def _after(job: AITrainingJob, informers: AITrainingJobInformers) -> dict[str, Phase]:
-    """The phases of the jobs that this one comes after, of those that exist."""
-    if job.status.start_time is not None:
-        return {}
-    found = (informers.jobs.get(Key(job.metadata.namespace, name)) for name in job.spec.after)
-    return {one.metadata.name: one.status.phase for one in found if one is not None}
-
-
-def _is_awaited(job: AITrainingJob, informers: AITrainingJobInformers) -> bool:
-    """Whether a job that comes after this one has yet to see how it ended."""
-    meta, phase = job.metadata, job.status.phase
-    return phase in FINAL_PHASES and any(
-        one.status.start_time is None
-        and one.status.phase not in FINAL_PHASES
-        and one.status.dependencies.get(meta.name) != phase.value
-        for one in informers.jobs.by_index(AFTER.name, meta.key)
-    )
-
-
-def dependents(key: Key, informers: AITrainingJobInformers) -> Iterable[Key]:
-    """The jobs to look at again when this one changes: those after it, and those before it."""
-    yield from (one.metadata.key for one in informers.jobs.by_index(AFTER.name, key))
-    job = informers.jobs.get(key)
-    if job is not None and job.spec.after:
-        yield from (Key(key.namespace, name) for name in job.spec.after)
 
 
 def report_target(job: AITrainingJob, informers: AITrainingJobInformers) -> ReportTarget | None:

@@ -12,7 +12,6 @@ from functools import cached_property
 
 from swell.api.aitrainingjob import (
     AITrainingJob,
-    AITrainingJobPhase,
     AITrainingJobStatus,
     ReplicaSpec,
     RestartScope,
@@ -98,8 +97,8 @@ class AITrainingJobSnapshot:
     native_groups: tuple[NativeGroup, ...] = ()
     native_served: bool = False  # whether it has that of Kubernetes itself
     report: ReceivedReport | None = None  # the newest of the job's program
-    # The phases of those jobs that exist of which this one comes after; before it has started.
-    after: Mapping[str, AITrainingJobPhase] = field(default_factory=dict)
+    # The states of those jobs that exist of which this one comes after; before it has started.
+    after: Mapping[str, str] = field(default_factory=dict)
     is_awaited: bool = False  # whether a job that comes after this one has not seen its end
     # When nodes that the job blames for failures were trusted again.
     trusted: Mapping[str, str] = field(default_factory=dict)

@@ -23,7 +23,6 @@ from swell.api.pod import PodPhase
 from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.causes import Cause
-from swell.operator.aitrainingjob.dependencies import failed
 from swell.operator.aitrainingjob.native_gang import remarks
 from swell.operator.aitrainingjob.phases import (
     REASON_TEXT,
@@ -40,6 +39,7 @@ from swell.operator.aitrainingjob.snapshot import (
 )
 from swell.operator.aitrainingjob.stragglers import straggler_condition
 from swell.operator.aitrainingjob.suspension import running_again
+from swell.operator.framework.dependencies import DEPENDENCY_FAILED, failed
 from swell.operator.framework.recovery import kept_conditions, sound_time
 from swell.operator.framework.reports import REPORT_PACE_S, report_is_due
 from swell.operator.framework.status import (
@@ -62,7 +62,6 @@ PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
 WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 _NUMBERS = frozenset({"replicaStatuses", "reclaimablePods", "ready", "message"})
 _TRAINING = "training"
-DEPENDENCY_FAILED = "DependencyFailed"
 DEADLINE_MISSED = "DeadlineMissed"
 RESTARTS_HELD = "RestartsHeld"
 # Conditions of jobs with Kueue's label, in its words.
@@ -339,7 +338,7 @@ def _conditions(
         wanted += _for_kueue(snapshot, status)
     if status.suspension is not None or any(c.type == SUSPENDED for c in status.conditions):
         wanted.append(_suspended_condition(status))
-    if bad := failed(status):
+    if bad := failed(status.dependencies):
         wanted.append(condition(DEPENDENCY_FAILED, True, JobReason.DEPENDENCY_FAILED.value, bad))
     elif any(c.type == DEPENDENCY_FAILED for c in status.conditions):
         wanted.append(condition(DEPENDENCY_FAILED, False, JobReason.WAITING_FOR_JOBS.value))

@@ -20,6 +20,8 @@ out. In reading order:
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `waiting`: why a job waits and by whom it lost pods, in the scheduler's words.
+- `dependencies`: the jobs that must have succeeded before another one.
+- `after`: finds those among the jobs of a kind.
 - `children`: content that child objects of all kinds have in common.
 - `training`: the parts that a training program gets if its job asks for them.
 - `reports`: reports of training programs, read with their bounds, and turned into a status.
@@ -32,6 +34,6 @@ out. In reading order:
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`gpu_states`, `fencing`, `status`, `waiting`, `children`, `training`, `reports`, `recovery`,
-`malformed` and `fault_marks` are pure: decisions use them.
+`gpu_states`, `fencing`, `status`, `waiting`, `dependencies`, `children`, `training`, `reports`,
+`recovery`, `malformed` and `fault_marks` are pure: decisions use them.
 """

@@ -144,7 +144,8 @@ def plan_expiry(snapshot: TrainingJobSnapshot, steps: tuple[Step, ...], now: flo
     ttl_s = snapshot.job.spec.ttl_seconds_after_finished
     times = (one.last_transition_time for one in status.conditions if one.type == COMPLETED)
     ended = sound_time(next(times, None))
-    if ttl_s is None or ended is None or status.phase not in FINAL_PHASES or steps:
+    is_kept = ttl_s is None or status.phase not in FINAL_PHASES or snapshot.is_awaited
+    if ttl_s is None or ended is None or is_kept or steps:
         return Plan(steps)
     at = parse_time(ended)
     if not has_passed(at, ttl_s, now):

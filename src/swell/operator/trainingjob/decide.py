@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from swell.api.aitrainingjob import AfterPolicy
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
+from swell.operator.framework.dependencies import awaited, failed, noted
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.reports import REPORT_PACE_S, newer_training, report_is_due
 from swell.operator.framework.status import add_finalizer
@@ -39,7 +41,14 @@ from swell.operator.trainingjob.phases import living_phase
 from swell.operator.trainingjob.pods import command_problems, trace_labels_of_pods
 from swell.operator.trainingjob.recovery import recovered
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
-from swell.operator.trainingjob.status import events, in_phase, update_status, with_eviction
+from swell.operator.trainingjob.status import (
+    deadline_at,
+    events,
+    in_phase,
+    update_status,
+    with_completion,
+    with_eviction,
+)
 from swell.runtime.plan import DeleteSecret, Plan, Step
 
 
@@ -57,8 +66,11 @@ def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         return Plan((add_finalizer(TRAINING_JOBS, meta, labels.FINALIZER),))
     if status.phase is Phase.EMPTY:
         return setup(snapshot, now)
+    status = _with_wishes(snapshot, status, now)
     if status.suspension is not None:
         return _suspended(snapshot, status, now)
+    if _must_wait(snapshot, status):
+        return _wait_for_jobs(snapshot, status, now)
     return _live(snapshot, status, now)
 
 
@@ -71,10 +83,13 @@ def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     # Stopped before it began: nothing is created for it.
     if is_stopped(snapshot) and (ending := get_status(snapshot, status, now)) is not None:
         return _end(snapshot, status, ending, now)
+    status = _with_wishes(snapshot, status, now)
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
     if snapshot.job.wants_suspension:
         return _suspended(snapshot, suspension.begun(status, now), now)
+    if _must_wait(snapshot, status):
+        return _wait_for_jobs(snapshot, status, now)
     return _continue(snapshot, suspension.ended(status), Phase.CREATING, now)
 
 
@@ -85,8 +100,10 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     job, the pods are deleted too, and then `released` is recorded: nothing is left to do.
     """
     if snapshot.job.status.released:
-        return plan_expiry(snapshot, (), now)
+        status = with_completion(snapshot, snapshot.job.status, now)
+        return plan_expiry(snapshot, tuple(update_status(snapshot, status)), now)
     status = replace(snapshot.job.status, observed_generation=snapshot.job.metadata.generation)
+    status = with_completion(snapshot, status, now)
     steps: list[Step] = delete_group(snapshot)
     gives_back = snapshot.settings.autoclean or is_stopped(snapshot)
     if gives_back:
@@ -103,6 +120,42 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         wake_at=fence_deadline_of(snapshot, now),
         # That nothing is left must be confirmed by a consistent read: nothing looks again.
         needs_consistent_read=status.released,
+    )
+
+
+def _with_wishes(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    """The status with the size that its user sets, and what became of the jobs before it."""
+    status = sizes.with_scale(snapshot, status, now)
+    after = snapshot.job.spec.after
+    if snapshot.has_begun or not after:
+        return status
+    # Also while it is suspended: one that has succeeded may be gone when the job goes on.
+    return replace(status, dependencies=noted(status.dependencies, after, snapshot.after))
+
+
+def _must_wait(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> bool:
+    """Whether jobs that this one comes after have not succeeded yet."""
+    if snapshot.has_begun or snapshot.job.wants_suspension:
+        return False
+    return bool(awaited(status.dependencies, snapshot.job.spec.after))
+
+
+def _wait_for_jobs(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) -> Plan:
+    """The plan for a job that comes after others: it has nothing, and waits or fails."""
+    spec, bad = snapshot.job.spec, failed(status.dependencies)
+    ending = ending_of_suspended(snapshot)
+    if ending is None and bad and spec.after_policy is AfterPolicy.FAIL:
+        ending = TrainingJobEnding(Phase.FAILED, bad)
+    if ending is not None:
+        return _end(snapshot, status, ending, now)
+    reason = bad or awaited(status.dependencies, spec.after)
+    status = in_phase(snapshot, status, Phase.CREATING, reason, now)
+    return Plan(
+        (*update_status(snapshot, status), *events(snapshot, status)),
+        wake_at=soonest([deadline_at(snapshot)], now),
+        reasons=(Phase.CREATING.value,),
     )
 
 
@@ -143,6 +196,7 @@ def _continue(
                 wall_time_at(snapshot, status),
                 departures.next_deadline(snapshot, now),
                 report_at,
+                deadline_at(snapshot),
             ],
             now,
         ),
@@ -164,7 +218,12 @@ def _suspended(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: fl
     return Plan(
         (*update_status(snapshot, status), *events(snapshot, status), *steps),
         wake_at=soonest(
-            [fence_deadline_of(snapshot, now), departures.next_deadline(snapshot, now)], now
+            [
+                fence_deadline_of(snapshot, now),
+                departures.next_deadline(snapshot, now),
+                deadline_at(snapshot),
+            ],
+            now,
         ),
         reasons=(Phase.CREATING.value,),
         # A pod of before that a stale cache does not show must not be taken for one of after.

@@ -33,6 +33,7 @@ from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.api.validation import validate
 from swell.api.workloads import Job, ReplicaSet
 from swell.history.places import training_job_place
+from swell.operator.framework.after import AfterOthers
 from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
@@ -90,6 +91,8 @@ def _job_uid(meta: ObjectMeta, _: object) -> Iterable[str]:
 # The owner of a pod is a workload; the pod's labels name the job.
 OF_JOB: CacheIndex[object] = CacheIndex("job", _job_key)
 OF_JOB_UID: CacheIndex[object] = CacheIndex("job UID", _job_uid)
+# Jobs by those that they come after.
+AFTER: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES)
 
 NAMES = KindNames(
     "trainingjob", "TrainingJob operator", "TrainingJob caches", lease_suffix="-trainingjob"
@@ -125,6 +128,7 @@ def training_job_kind(
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
+        dependents=lambda key, informers: AFTER.neighbours(key, informers.jobs),
         report_target=report_target,
         job_of=lambda pod: next(iter(_job_key(pod.metadata, pod)), None),
         meter=TrainingJobMetrics,
@@ -173,7 +177,7 @@ def new_informers(
     optional = partial(dependencies.informer, options=replace(options, is_optional=True))
     ours = Selection(settings.namespace, labels=JOB_UID)
     return TrainingJobInformers(
-        jobs=optional(TRAINING_JOBS, Selection(settings.namespace)),
+        jobs=optional(TRAINING_JOBS, Selection(settings.namespace), AFTER.index),
         replica_sets=informer(REPLICA_SETS, ours, OWNED),
         batch_jobs=informer(JOBS, ours, OWNED),
         pods=informer(PODS, ours, OF_JOB, OF_JOB_UID, ON_NODE),
@@ -218,6 +222,8 @@ def take_snapshot(
         refused=inputs.refused,
         report=inputs.report,
         stored_status=inputs.stored_status,
+        after=AFTER.states(job, informers.jobs),
+        is_awaited=AFTER.is_awaited(job, informers.jobs),
         is_recorded=inputs.is_recorded,
         settings=settings,
     )

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from swell.api.aitrainingjob import ScaleStatus
 from swell.api.kinds import JOBS
 from swell.api.meta import Body
 from swell.api.pod import PodPhase
 from swell.api.times import format_time
 from swell.api.trainingjob import TrainerScaleRecord, TrainingJobStatus
-from swell.operator.trainingjob.labels import Role
+from swell.operator.trainingjob.labels import ROLE_LABELS, Role
 from swell.operator.trainingjob.snapshot import (
     TrainingJobSnapshot,
     completed_indexes,
@@ -26,6 +27,7 @@ from swell.runtime.plan import Step, patch_object
 RECORDS_MAX = 20  # the limit of the schema
 SUCCEEDED, SUPERSEDED, INTERRUPTED = "Succeeded", "Superseded", "Interrupted"
 BY_OPERATOR = "operator"
+BY_USER = "user"
 
 
 def target(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> int:
@@ -33,6 +35,29 @@ def target(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> int:
     spec = snapshot.job.spec
     asked = _asked(snapshot, status)
     return min(max(asked, spec.trainer_minimum), spec.trainer_maximum)
+
+
+def with_scale(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    """The status with the target that `spec.scale` asks for, and what its subresource answers."""
+    spec = snapshot.job.spec
+    if spec.scale is None:
+        return replace(status, scale=None)
+    asked, held = spec.scaled_trainers, status.trainer_target
+    if asked is not None and asked != held:
+        if held is not None:
+            record = TrainerScaleRecord(
+                time=format_time(now), from_=held, to=asked, by=BY_USER, reason=_SCALE_CHANGED
+            )
+            records = (*_closed(status.scale_records, SUPERSEDED), record)[-RECORDS_MAX:]
+            status = replace(status, scale_records=records)
+        status = replace(status, trainer_target=asked)
+    selector = f"{ROLE_LABELS[Role.TRAINER]}={snapshot.job.metadata.name}"
+    return replace(status, scale=ScaleStatus(target(snapshot, status), selector))
+
+
+_SCALE_CHANGED = "scale.replicas changed"
 
 
 def must_scale(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> bool:

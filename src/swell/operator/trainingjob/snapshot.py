@@ -57,6 +57,9 @@ class TrainingJobSnapshot:
     report: ReceivedReport | None = None  # the newest of the trainers' program, if it reports
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None
+    # The states of those jobs that exist of which this one comes after; before it has begun.
+    after: Mapping[str, str] = field(default_factory=dict)
+    is_awaited: bool = False  # whether a job that comes after this one has not seen its end
     # Whether the record of a deleted job is kept, so that its object may go.
     is_recorded: bool = True
     settings: TrainingJobSettings = field(default_factory=TrainingJobSettings)
@@ -77,6 +80,12 @@ class TrainingJobSnapshot:
         """The ReplicaSets that exist, by role."""
         found = {Role.MASTER: self.master, Role.PSERVER: self.pserver}
         return {role: one for role, one in found.items() if one is not None}
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the job has run, or has what it needs for it: then it waits for no other."""
+        has_run = self.job.status.start_time is not None
+        return has_run or bool(self.trainer or self.replica_sets or self.pods)
 
     @property
     def has_group(self) -> bool:

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Condition
-from swell.api.times import format_time
+from swell.api.times import format_time, parse_time
 from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
-from swell.operator.framework.recovery import kept_conditions
+from swell.operator.framework.dependencies import DEPENDENCY_FAILED, failed
+from swell.operator.framework.recovery import kept_conditions, sound_time
 from swell.operator.framework.status import (
     MESSAGE_MAX,
     JobEvents,
@@ -28,6 +29,7 @@ from swell.operator.framework.waiting import (
     with_disruption,
 )
 from swell.operator.trainingjob import sizes, suspension
+from swell.operator.trainingjob.cleanup import COMPLETED
 from swell.operator.trainingjob.endings import is_stopped
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.phases import TRANSITIONS
@@ -37,6 +39,8 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step
 
 # The reason of the event that reports a resize with its result; the metrics count it.
 SCALED = "Scaled"
+# The condition of a job that is not done at its deadline, and its event.
+DEADLINE_MISSED = "DeadlineMissed"
 
 
 def in_phase(
@@ -54,8 +58,10 @@ def in_phase(
     lost = disrupted_condition(status.conditions)
     conditions = (
         condition("Ready", phase in {Phase.RUNNING, Phase.SCALING}, phase.value),
-        condition("Completed", phase in FINAL_PHASES, phase.value),
+        condition(COMPLETED, phase in FINAL_PHASES, phase.value),
         *_suspended(status),
+        *_others(status),
+        *_due(snapshot, phase, now),
     )
     return replace(
         status,
@@ -72,12 +78,49 @@ def in_phase(
     )
 
 
+def with_completion(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    """The status of a job that is over with the condition that says when, if it expires by that.
+
+    Somebody may have removed it: then it has been over since now, as far as anybody can tell.
+    """
+    times = (one.last_transition_time for one in status.conditions if one.type == COMPLETED)
+    if snapshot.job.spec.ttl_seconds_after_finished is None or sound_time(next(times, None)):
+        return status
+    others = (one for one in status.conditions if one.type != COMPLETED)
+    ended = dated(condition(COMPLETED, True, status.phase.value), (), format_time(now))
+    return replace(status, conditions=(*others, ended))
+
+
 def _suspended(status: TrainingJobStatus) -> Iterator[Condition]:
     """The condition of a job that is suspended, or was before."""
     if status.suspension is not None:
         yield condition(SUSPENDED, True, SUSPENDED, suspension.TEXT)
     elif any(one.type == SUSPENDED for one in status.conditions):
         yield condition(SUSPENDED, False, RESUMED)
+
+
+def _others(status: TrainingJobStatus) -> Iterator[Condition]:
+    """The condition of a job that comes after one that did not succeed, or did not before."""
+    if bad := failed(status.dependencies):
+        yield condition(DEPENDENCY_FAILED, True, DEPENDENCY_FAILED, bad)
+    elif any(one.type == DEPENDENCY_FAILED for one in status.conditions):
+        yield condition(DEPENDENCY_FAILED, False, "WaitingForJobs")
+
+
+def _due(snapshot: TrainingJobSnapshot, phase: Phase, now: float) -> Iterator[Condition]:
+    """The condition of a job that was not done when it should have been."""
+    due = deadline_at(snapshot)
+    if due is not None and phase is not Phase.SUCCEED and due <= now:
+        text = f"not done at {snapshot.job.spec.deadline}"
+        yield condition(DEADLINE_MISSED, True, DEADLINE_MISSED, text)
+
+
+def deadline_at(snapshot: TrainingJobSnapshot) -> float | None:
+    """When the job should be done; None if it does not say, or says what is no time."""
+    text = sound_time(snapshot.job.spec.deadline)
+    return parse_time(text) if text else None
 
 
 def with_eviction(
@@ -132,6 +175,7 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
     if snapshot.stored_status is not None:
         yield from make.recovered(status.conditions)
     yield from _about_suspension(make, old, status)
+    yield from _about_conditions(make, old, status)
     if status.phase is not old.phase:
         is_bad = status.phase in {Phase.FAILED, Phase.TIMEOUT}
         yield make.phase(status.phase, status.reason, is_bad=is_bad)
@@ -149,6 +193,17 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
         yield make.warning(lost.reason, lost.message)
     if snapshot.refused and old.reason != snapshot.refused:
         yield make.warning("ObjectRefused", snapshot.refused)
+
+
+def _about_conditions(
+    make: JobEvents, old: TrainingJobStatus, new: TrainingJobStatus
+) -> Iterator[EmitEvent]:
+    """The events for what a job waits for in vain, and a deadline that it has missed."""
+    held = {one.type for one in old.conditions if one.status == "True"}
+    for one in new.conditions:
+        is_new = one.status == "True" and one.type not in held
+        if is_new and one.type in {DEADLINE_MISSED, DEPENDENCY_FAILED}:
+            yield make.warning(one.reason, one.message)
 
 
 def _about_suspension(

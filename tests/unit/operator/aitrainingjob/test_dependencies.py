@@ -6,9 +6,11 @@ import dataclasses
 
 import pytest
 
+from swell.api.aitrainingjob import FINAL_PHASES
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.operator.framework.dependencies import state_of
 from swell.runtime.plan import EmitEvent, Plan
 from tests.unit.operator.scene import Scene, a_job, recorded
 
@@ -22,7 +24,11 @@ class AfterScene(Scene):
 
     @property
     def snapshot(self) -> AITrainingJobSnapshot:
-        return dataclasses.replace(super().snapshot, after=dict(self.phases))
+        states = {
+            name: state_of(phase.value, is_final=phase in FINAL_PHASES)
+            for name, phase in self.phases.items()
+        }
+        return dataclasses.replace(super().snapshot, after=states)
 
     def look(self) -> Plan:
         return decide(self.snapshot, self.now)
@@ -130,4 +136,17 @@ def test_resumed_job_still_waits_for_the_others() -> None:
     assert (scene.pods, scene.status.start_time) == ({}, None)
     assert scene.status.reason == "WaitingForJobs"
     scene.phases = {"prepare": Phase.SUCCEED}
+    assert scene.running().status.phase is Phase.RUNNING
+
+
+def test_suspended_job_remembers_who_succeeded() -> None:
+    """Also if that one is deleted before the job goes on."""
+    scene = AfterScene(suspend=True)
+    scene.phases = {"prepare": Phase.RUNNING, "fetch": Phase.RUNNING}
+    scene.settle()
+    scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.SUCCEED}
+    scene.settle()
+    scene.phases = {}
+    scene.settle().edit(suspend=False)
+
     assert scene.running().status.phase is Phase.RUNNING

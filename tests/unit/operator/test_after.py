@@ -1,0 +1,55 @@
+"""Jobs that others come after are kept until those have seen how they ended."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from swell.api.codec import convert
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob
+from swell.operator.framework.after import AfterOthers
+from swell.runtime.informer import Informer
+
+OTHERS: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES)
+
+
+class Jobs:
+    """All jobs there are, as their informer shows them."""
+
+    def __init__(self, *jobs: TrainingJob) -> None:
+        self._jobs = jobs
+
+    def by_index(self, index: str, value: object) -> list[TrainingJob]:
+        assert index == OTHERS.index.name
+        return [one for one in self._jobs if value in OTHERS.index.values(one.metadata, one)]
+
+
+def job(name: str, status: dict[str, object] | None = None, **spec: object) -> TrainingJob:
+    meta = {"name": name, "namespace": "team"}
+    return convert({"metadata": meta, "spec": spec, "status": status or {}}, TrainingJob)
+
+
+def is_awaited(*others: TrainingJob) -> bool:
+    ended = job("prepare", {"phase": "Succeed"})
+    return OTHERS.is_awaited(ended, cast("Informer[TrainingJob]", Jobs(ended, *others)))
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "expected"),
+    [
+        ({}, {}, True),
+        ({"dependencies": {"prepare": "Waiting"}}, {}, True),
+        ({"dependencies": {"prepare": "Succeed"}}, {}, False),
+        ({"startTime": "2026-01-01T00:00:00Z"}, {}, False),
+        ({"phase": "Failed"}, {}, False),
+        # It never will see it, or nobody can tell.
+        ({}, {"managedBy": "example.com/other"}, False),
+    ],
+)
+def test_ended_job_is_awaited(
+    status: dict[str, object], spec: dict[str, object], expected: bool
+) -> None:
+    """By those that have yet to begin, do not know of its end, and are ours."""
+    assert is_awaited(job("fit", status, after=["prepare"], **spec)) is expected
+    assert not is_awaited(job("fit", status, after=["fetch"], **spec))
