@@ -130,21 +130,7 @@ def spec() -> Schema:
                 "The queue; without it, that of the annotation scheduling.volcano.sh/queue-name.",
                 pattern=or_empty(DNS_SUBDOMAIN),
             ),
-            "managedBy": MANAGED_BY,
-            "saveSeconds": integer(
-                "Seconds that a trainer may take to save before it leaves.", maximum=INT32_MAX
-            ),
-            **life(DNS_LABEL),
-            "scale": table(
-                {
-                    "replicas": integer(
-                        "How many trainers there are to be; the autoscaler leaves them alone then.",
-                        minimum=1,
-                        maximum=REPLICAS_MAX,
-                    )
-                },
-                description="What the scale subresource changes: kubectl scale, autoscalers.",
-            ),
+            **_life(),
             "volumes": _open_objects("Volumes of all pods, as in a Pod."),
             "VolumeMounts": _open_objects("Where they are mounted, as in a Pod."),
             "mountpath": text("Where nfsmount is mounted.", size_max=4096),
@@ -176,6 +162,27 @@ def spec() -> Schema:
         rules=(ELASTIC_IS_FAULT_TOLERANT, SCALE_WITHIN_BOUNDS, MANAGER_STAYS),
         description="The job as its user wants it.",
     )
+
+
+def _life() -> dict[str, Schema]:
+    """The fields about when a job begins, pauses, saves, is due and goes, and who sizes it."""
+    return {
+        "managedBy": MANAGED_BY,
+        "saveSeconds": integer(
+            "Seconds that a trainer may take to save before it leaves.", maximum=INT32_MAX
+        ),
+        **life(DNS_LABEL),
+        "scale": table(
+            {
+                "replicas": integer(
+                    "How many trainers there are to be; the autoscaler leaves them alone then.",
+                    minimum=1,
+                    maximum=REPLICAS_MAX,
+                )
+            },
+            description="What the scale subresource changes: kubectl scale, autoscalers.",
+        ),
+    }
 
 
 def status() -> Schema:
