@@ -8,6 +8,7 @@ raised, except by `check`. In reading order:
 - `published`: schemas of Kubernetes' own kinds, from what servers publish.
 - `aitrainingjob`: rules between the fields of an AITrainingJob.
 - `trainingjob`: rules between the fields of a TrainingJob.
+- `life`: rules about when jobs of both kinds begin.
 - `scheduling`: rules between the fields of a PodGroup or a Queue.
 - `topology`: rules for the members of a HyperNode.
 - `amounts`: amounts of resources, and requests above their limits.
