@@ -1,8 +1,8 @@
 """Random device problems against kube-scheduler: the same devices, or none where it finds none.
 
 Every problem has a driver of its own, so all of them are solved at once in one cluster. As a
-program it solves any number of them, a batch at a time: `python -m
-tests.e2e.scheduler.test_device_choices 500`.
+program it solves any number of them, a batch at a time, from any seed on: `python -m
+tests.e2e.scheduler.test_device_choices 500 10000`.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def test_devices_are_those_of_kube_scheduler(judged_plane: ControlPlane) -> None
     assert n_placed > N_PROBLEMS / 5
 
 
-def main(n: int) -> int:
-    """Solves n problems with a control plane of its own."""
+def main(n: int, start: int = 0) -> int:
+    """Solves n problems, from one seed on, with a control plane of its own."""
     wrong: list[object] = []
     n_placed = 0
     with (
@@ -210,8 +210,8 @@ def main(n: int) -> int:
         ) as plane,
         running_kube_scheduler(plane),
     ):
-        for first in range(0, n, N_PROBLEMS):
-            numbers = range(first, min(first + N_PROBLEMS, n))
+        for first in range(start, start + n, N_PROBLEMS):
+            numbers = range(first, min(first + N_PROBLEMS, start + n))
             found, placed = asyncio.run(differing(plane, f"devices-{first}", numbers))
             wrong += found
             n_placed += placed
@@ -222,4 +222,4 @@ def main(n: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,13 +1,15 @@
 """Random volume problems against kube-scheduler: the same volume, and yes wherever it says yes.
 
 Every problem has a class of its own, so all of them are solved at once in one cluster. Sizes
-differ, since kube-scheduler takes any of equal volumes.
+differ, since kube-scheduler takes any of equal volumes. As a program it solves any number of them,
+a batch at a time, from any seed on: `python -m tests.e2e.scheduler.test_volume_choices 500 10000`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
@@ -109,9 +111,11 @@ async def have(world: World, problems: list[Problem]) -> None:
         for claim in problem.claims:
             await world.cluster.create(PERSISTENT_VOLUME_CLAIMS.untyped(), claim)
 
+    names = {volume["metadata"]["name"] for problem in problems for volume in problem.volumes}
+
     async def are_available() -> bool:
         found = (await world.cluster.list(PERSISTENT_VOLUMES)).items
-        return all(one.status.phase == "Available" for one in found)
+        return all(one.status.phase == "Available" for one in found if one.metadata.name in names)
 
     await until(are_available)
 
@@ -168,29 +172,66 @@ async def theirs(world: World, problems: list[Problem]) -> dict[str, dict[str, s
     return found
 
 
+async def compared(
+    plane: ControlPlane, namespace: str, numbers: Sequence[int]
+) -> tuple[list[object], int, int]:
+    """Solves problems by both.
+
+    Returns those with different answers, how many kube-scheduler solved, and how many only we did.
+    """
+    labels = {"a": {DISK: "a"}, "b": {DISK: "b"}}
+    async with native_world(plane, namespace, labels, n_pods=len(numbers)) as world:
+        problems = [Problem(number, world.namespace) for number in numbers]
+        await have(world, problems)
+        seen = await observed(world)
+        chosen = {problem.name: ours(world, problem, seen) for problem in problems}
+        for problem in problems:
+            await world.cluster.create(PODS, problem.pod(world))
+        found = await theirs(world, problems)
+        differing: list[object] = [
+            (name, volumes, chosen[name])
+            for name, volumes in found.items()
+            if volumes is not None and volumes != chosen[name]
+        ]
+        n_placed = sum(volumes is not None for volumes in found.values())
+        n_more = sum(v is None and chosen[name] is not None for name, v in found.items())
+        return differing, n_placed, n_more
+
+
 def test_volumes_are_those_of_kube_scheduler(judged_plane: ControlPlane) -> None:
     """Where kube-scheduler finds volumes, so do we, and the same; we may find more."""
+    differing, n_placed, n_more = asyncio.run(compared(judged_plane, "choices", range(N_PROBLEMS)))
 
-    async def main() -> None:
-        nodes = {"a": {DISK: "a"}, "b": {DISK: "b"}}
-        async with native_world(judged_plane, "choices", nodes, n_pods=N_PROBLEMS) as world:
-            problems = [Problem(number, world.namespace) for number in range(N_PROBLEMS)]
-            await have(world, problems)
-            seen = await observed(world)
-            chosen = {problem.name: ours(world, problem, seen) for problem in problems}
-            for problem in problems:
-                await world.cluster.create(PODS, problem.pod(world))
-            found = await theirs(world, problems)
-            differing = [
-                (name, volumes, chosen[name])
-                for name, volumes in found.items()
-                if volumes is not None and volumes != chosen[name]
-            ]
-            n_placed = sum(volumes is not None for volumes in found.values())
-            n_more = sum(v is None and chosen[name] is not None for name, v in found.items())
+    assert differing == []
+    assert n_placed > N_PROBLEMS / 4
+    assert n_more <= N_PROBLEMS / 10  # of two claims, where taking the smallest fails
 
-            assert differing == []
-            assert n_placed > N_PROBLEMS / 4
-            assert n_more <= N_PROBLEMS / 10  # of two claims, where taking the smallest fails
 
-    asyncio.run(main())
+def main(n: int, start: int = 0) -> int:
+    """Solves n problems, from one seed on, with a control plane of its own."""
+    differing: list[object] = []
+    n_placed, n_more = 0, 0
+    with (
+        running_control_plane(
+            controllers=(*NATIVE_CONTROLLERS, BINDER),
+            api_server_flags=API_SERVER_FLAGS,
+            controller_manager_flags=MANAGER_FLAGS,
+        ) as plane,
+        running_kube_scheduler(plane),
+    ):
+        for first in range(start, start + n, N_PROBLEMS):
+            numbers = range(first, min(first + N_PROBLEMS, start + n))
+            found, placed, more = asyncio.run(compared(plane, f"choices-{first}", numbers))
+            differing += found
+            n_placed, n_more = n_placed + placed, n_more + more
+    for one in differing:
+        print(one)  # noqa: T201
+    print(  # noqa: T201
+        f"{n} volume problems: {n_placed} solved by kube-scheduler, {n_more} only by us, "
+        f"{len(differing)} answered differently"
+    )
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

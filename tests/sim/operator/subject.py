@@ -30,6 +30,7 @@ from tests.sim.undecodable import HalfBlindCluster
 
 SETTINGS = AITrainingJobSettings(
     gpu_fault_after_s=0,
+    gpu_fault_device_taints=(),  # no device is tainted here
     creating_duration_period_s=25.0,
     creating_restart_period_s=600.0,
     gc_period_s=100.0,

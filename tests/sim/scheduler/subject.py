@@ -38,7 +38,8 @@ from tests.sim.scheduler.scenarios import (
 from tests.sim.undecodable import HalfBlindCluster
 
 OPERATOR = "operator"
-SETTINGS = AITrainingJobSettings(workers=2, gpu_fault_after_s=0)
+# No device is tainted here.
+SETTINGS = AITrainingJobSettings(workers=2, gpu_fault_after_s=0, gpu_fault_device_taints=())
 LEASES = {SCHEDULER: Key("default", "swell-scheduler"), OPERATOR: Key("default", "swell-operator")}
 # Limits hold at every level of the tree, and leaves take back from each other.
 TREE = SchedulerSettings(

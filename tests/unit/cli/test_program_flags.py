@@ -63,9 +63,22 @@ def test_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.schedule_period_s, settings.bind_workers) == (2.0, 3)
     assert (settings.inqueue_timeout_s, settings.default_queue) == (300.0, "vision")
     assert run(["scheduler", "--bind-workers", "0"]) == 2
-    assert run(["scheduler", "--gpu-resources", "a.b/c", "--gpu-fault-conditions", "X=False"]) == 0
+    assert (
+        run(
+            [
+                "scheduler",
+                "--gpu-resources",
+                "a.b/c",
+                "--gpu-drivers=x,y",
+                "--gpu-fault-conditions",
+                "X=False",
+            ]
+        )
+        == 0
+    )
     _, settings, _ = calls[1]
     assert (settings.gpu_resources, settings.gpu_fault_conditions) == (("a.b/c",), ("X=False",))
+    assert settings.gpu_drivers == ("x", "y")
     assert run(["scheduler", "--gpu-fault-taints", "x:Never"]) == 2
 
 

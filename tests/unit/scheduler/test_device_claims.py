@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from swell.api import codec
 from swell.api.devices import ResourceClaim
+from swell.api.meta import Condition
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.scheduler.config import DEFAULT, Arguments, Config
@@ -377,6 +379,39 @@ def test_important_pod_evicts_for_devices() -> None:
 
     assert [one.task.key for one in plan.evictions] == ["ns/old"]
     assert [task.key for task in plan.pipelined] == ["ns/p"]
+
+
+def of_nvidia(node: str) -> Body:
+    driver = "gpu.nvidia.com"
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "pool": pool, "nodeName": node, "devices": [{"name": "gpu-0"}]}
+    return {"kind": "ResourceSlice", "metadata": {"name": f"{driver}-{node}"}, "spec": spec}
+
+
+@pytest.mark.parametrize("is_allocated", [True, False])
+def test_devices_that_are_gpus_are_not_given_by_nodes_with_broken_ones(
+    *, is_allocated: bool
+) -> None:
+    """Other devices of these nodes are; a claim that has a GPU there keeps its pod waiting."""
+    broken = a_node("a")
+    condition = codec.convert({"type": "GPUUnhealthy", "status": "True"}, Condition)
+    status = msgspec.structs.replace(
+        broken.status, conditions=(*broken.status.conditions, condition)
+    )
+    broken = msgspec.structs.replace(broken, status=status)
+    of_class = a_class("gpu", 'device.driver == "gpu.nvidia.com"')
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "a", "device": "gpu-0"}
+    has = {"allocation": {"devices": {"results": [result]}}} if is_allocated else None
+    claim = a_claim("c", status=has)
+    pod = a_pod("p", "c")
+    binds, _, message = outcome(a_cluster([broken], [pod], of_class, claim, of_nvidia("a")))
+    assert binds == {}
+    assert "a GPUUnhealthy" in message
+
+    others = (a_class(), a_claim("c"), gpus("a", 1))
+    assert outcome(a_cluster([broken], [pod], *others))[0] == {"ns/p": "a"}
+    both = (of_class, a_claim("c"), of_nvidia("a"), of_nvidia("b"))
+    assert outcome(a_cluster([broken, a_node("b")], [pod], *both))[0] == {"ns/p": "b"}
 
 
 def test_device_in_two_claims_is_reported_and_not_chosen() -> None:

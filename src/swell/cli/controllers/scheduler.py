@@ -77,6 +77,9 @@ class SchedulerOptions:
     gpu_resources: Annotated[
         str, option("--gpu-resources", "Resources that are GPUs, by commas.")
     ] = ",".join(_DEFAULTS.gpu_resources)
+    gpu_drivers: Annotated[
+        str, option("--gpu-drivers", "DRA drivers whose devices are GPUs, by commas.")
+    ] = ",".join(_DEFAULTS.gpu_drivers)
 
     def settings(self) -> SchedulerSettings:
         """Return the scheduler's settings; CommandError when a flag makes no sense."""
@@ -91,6 +94,7 @@ class SchedulerOptions:
             config_path=self.scheduler_conf,
             save_seconds_max=self.save_seconds_max,
             gpu_resources=names_in(self.gpu_resources),
+            gpu_drivers=names_in(self.gpu_drivers),
             gpu_fault_conditions=fault_conditions(self.gpu_fault_conditions),
             gpu_fault_taints=fault_taints(self.gpu_fault_taints),
         )

@@ -88,7 +88,7 @@ class SchedulerCache:
         self.snapshot = SchedulerSnapshot(
             settings.scheduler_names,
             settings.default_queue,
-            GpuKnowledge(rules, settings.gpu_resources),
+            GpuKnowledge(rules, settings.gpu_resources, settings.gpu_drivers),
         )
         # Jobs that may have changed since `take_dirty_jobs`, in the order of their changes.
         self._dirty_jobs: dict[str, None] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from swell.api.gpu_faults import DEFAULT_CONDITIONS, DEFAULT_TAINTS
+from swell.api.gpu_faults import DEFAULT_CONDITIONS, DEFAULT_DRIVERS, DEFAULT_TAINTS
 from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
 from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError
@@ -45,10 +45,11 @@ class SchedulerSettings:
     save_seconds_max: float = 120.0
     # A nomination lasts this much longer than its victims may take to save and to end.
     nomination_slack_s: float = 60.0
-    # By what nodes report a broken GPU, and the resources that are GPUs.
+    # By what nodes report broken GPUs, and which resources and whose devices are GPUs.
     gpu_fault_conditions: tuple[str, ...] = DEFAULT_CONDITIONS
     gpu_fault_taints: tuple[str, ...] = DEFAULT_TAINTS
     gpu_resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
+    gpu_drivers: tuple[str, ...] = DEFAULT_DRIVERS
     # How long a victim may not take its room back from its preemptor.
     cooldown_s: float = 300.0
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.core import PRIVATE_PORTS, Node
-from swell.api.gpu_faults import GpuFaultRules, rules_of
+from swell.api.gpu_faults import DEFAULT_DRIVERS, GpuFaultRules, rules_of
 from swell.api.pod import QuantityText
 from swell.api.quantity import QuantityError
 from swell.scheduler.model.host_ports import HostPorts
@@ -43,12 +43,15 @@ _STATES_PER_NODE_MAX = 2
 
 @dataclass(frozen=True, slots=True)
 class GpuKnowledge:
-    """By what nodes report broken GPUs, and the resources that are GPUs."""
+    """By what nodes report broken GPUs, and which resources and whose devices are GPUs."""
 
     rules: GpuFaultRules
     resources: tuple[str, ...]
+    drivers: tuple[str, ...] = DEFAULT_DRIVERS
 
 
+# A message names so many nodes with broken GPUs.
+_NAMED_MAX: Final = 3
 KNOWN_GPUS: Final = GpuKnowledge(rules_of(), ("nvidia.com/gpu", "amd.com/gpu"))
 
 
@@ -418,6 +421,16 @@ class NodeTable:
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[[self._places[name] for name in self.gpu_faults]] = True
         return mask
+
+    def gpu_faults_text(self) -> str:
+        """Returns what the first nodes report of their GPUs."""
+        named = sorted(self.gpu_faults)[:_NAMED_MAX]
+        return "; ".join(f"{name} {self.gpu_faults[name]}" for name in named)
+
+    @property
+    def gpu_drivers(self) -> tuple[str, ...]:
+        """The drivers whose devices are GPUs."""
+        return self._gpus.drivers
 
     def gpu_places(self, request: Vector) -> Mask:
         """Returns which amounts of a vector are of GPUs, and not zero."""

@@ -86,8 +86,6 @@ KNOWN: Final = KnownPlugin(
     silent=("predicate.CacheEnable",),
 )
 _BIND_TIMEOUT_S: Final = 600.0  # as in kube-scheduler and Volcano
-# A message names so many nodes with broken GPUs.
-_NAMED_MAX: Final = 3
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _AFFINITY_REASONS = {
     "affinity": WaitReason.POD_AFFINITY,
@@ -191,9 +189,8 @@ class _PredicateRules:
 
     def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
         for reason, passing in self._fixed(task.shape):
-            faults = self._nodes.gpu_faults if reason is WaitReason.GPU_FAULT else {}
-            named = (f"{name} {faults[name]}" for name in sorted(faults)[:_NAMED_MAX])
-            yield reason, passing, "; ".join(named)
+            is_fault = reason is WaitReason.GPU_FAULT
+            yield reason, passing, self._nodes.gpu_faults_text() if is_fault else ""
         yield from self._changing(task, now=True)
         if task.shape.claims_devices:
             yield from self._device_rules(task)

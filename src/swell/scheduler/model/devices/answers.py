@@ -6,7 +6,7 @@ work of a session grows with the pods that it places, not with pods times nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -132,6 +132,18 @@ class DemandAnswers:
         """Returns the answer for one node."""
         self.refresh()
         return self._answers[self._views.all[self._views.of_node[place]]]
+
+    def giving(self, drivers: Collection[str]) -> Mask:
+        """Returns the nodes where one of the devices is of one of these drivers."""
+        self.refresh()
+        gives = np.zeros(len(self._views.all), dtype=np.bool_)
+        for at, view in enumerate(self._views.all):
+            gives[at] = any(
+                chosen.found.device.id[0] in drivers and not chosen.wanted.admin_access
+                for devices in self._answers[view].devices
+                for chosen in devices
+            )
+        return gives[self._views.of_node]
 
     def mask(self, fit: Fit) -> Mask:
         """Returns the nodes with this answer. The mask must not be changed."""

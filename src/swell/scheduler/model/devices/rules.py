@@ -164,7 +164,8 @@ class DeviceTable:
             if self._has_error(demand, eligible):
                 return self._none()
             mask &= demand.mask(Fit.FITS)
-        return mask
+        sound = self._sound(resolved, at_once=at_once)
+        return mask if sound is None else mask & sound
 
     def verdicts(
         self, task: Task, *, at_once: bool, eligible: Callable[[], Mask] | None = None
@@ -186,6 +187,26 @@ class DeviceTable:
             yield self._never(WaitReason.NO_DEVICE_FITS, refusals.still_used(awaited))
         if resolved.open and not resolved.problems:
             yield from self._open(resolved, at_once=at_once, eligible=eligible)
+        sound = self._sound(resolved, at_once=at_once)
+        if sound is not None and not sound.all():
+            yield NodeVerdict(WaitReason.GPU_FAULT, sound, self._nodes.gpu_faults_text())
+
+    def _sound(self, resolved: _Resolved, *, at_once: bool) -> Mask | None:
+        """Returns the nodes whose GPUs are whole, or that give the task none; None for all."""
+        nodes = self._nodes
+        if not nodes.gpu_faults or resolved.problems:
+            return None
+        drivers = nodes.gpu_drivers
+        has_gpu = any(
+            one.driver in drivers and not one.admin_access
+            for _, allocation, _ in resolved.fixed
+            for one in allocation.devices.results
+        )
+        gets = np.full(len(nodes), has_gpu)
+        if resolved.open and not has_gpu:
+            gets = self._demand(resolved.wanted, at_once=at_once).giving(drivers)
+        sound: Mask = ~(gets & nodes.has_gpu_fault)
+        return sound
 
     def _open(
         self, resolved: _Resolved, *, at_once: bool, eligible: Callable[[], Mask] | None
