@@ -131,6 +131,9 @@ class ClaimActor:
 def _uses(pod: Pod, claim: ResourceClaim) -> bool:
     if pod.metadata.namespace != claim.metadata.namespace:
         return False
+    owner = claim.metadata.controller
+    if owner is not None and owner.uid == pod.metadata.uid:
+        return True  # made by a template, or for extended resources
     made = {one.resource_claim_name for one in pod.status.resource_claim_statuses}
     named = {one.resource_claim_name for one in pod.spec.resource_claims}
     return claim.metadata.name in made | named

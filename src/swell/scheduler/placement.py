@@ -47,7 +47,6 @@ class Placer:
     def __init__(self, snapshot: SchedulerSnapshot, tiers: Tiers) -> None:
         self._nodes = snapshot.nodes
         self._dimensions = snapshot.dimensions
-        self._devices = snapshot.devices
         self._scores = NodeScores(snapshot.nodes, tiers)
         self._ahead = ScoresAhead(snapshot.nodes, self._scores)
         self._task_filters = flat(tiers, lambda h: h.task_filter, "enablePredicate")
@@ -312,8 +311,7 @@ class Placer:
                 counts.append(NodeCount(WaitReason.TOO_MANY_PODS, int(short.sum())))
             else:
                 name = self._dimensions.names[place]
-                note = self._devices.providers_of(name) if self._devices.objects.classes else ""
-                counts.append(NodeCount(WaitReason.INSUFFICIENT, int(short.sum()), name, note))
+                counts.append(NodeCount(WaitReason.INSUFFICIENT, int(short.sum()), name))
         return int(fitting.sum()), int(present.sum()), counts
 
     def is_refused_for(self, task: Task, reason: WaitReason) -> bool:

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.codec import convert
 from swell.api.core import Namespace, Node
 from swell.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from swell.api.meta import Key
@@ -34,6 +35,7 @@ from swell.api.storage import (
 from swell.api.topology import HyperNode
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
+from swell.scheduler.model.devices.extended import claim_body
 from swell.scheduler.model.devices.rules import DeviceTable
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES, SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
@@ -94,7 +96,9 @@ class SchedulerObjects:
         _put_all(self.training_jobs, snapshot.put_training_job)
         self._put_storage(snapshot.volumes.objects)
         self._put_devices(snapshot.devices)
-        snapshot.put_pods((pod, self._why_unreadable(pod)) for pod in _by_name(self.pods))
+        with_claim = snapshot.devices.extended.with_claim
+        pods = ((with_claim(pod), self._why_unreadable(pod)) for pod in _by_name(self.pods))
+        snapshot.put_pods(pods)
         _put_all(self.budgets, snapshot.put_budget)
         _put_all(self.hyper_nodes, snapshot.hyper_nodes.put)
         return snapshot
@@ -124,6 +128,13 @@ class SchedulerObjects:
         _put_all(self.resource_slices, devices.put_slice)
         _put_all(self.device_classes, devices.put_class)
         _put_all(self.resource_claims, devices.put_claim)
+        # The claims that the scheduler would make for extended resources.
+        extended = devices.extended
+        for pod in self.pods:
+            if pod.spec.node_name or extended.claim_of(pod) is not None:
+                continue
+            if requests := extended.requests_of(pod.spec):
+                devices.put_claim(convert(claim_body(pod, requests), ResourceClaim))
 
     def _why_unreadable(self, one: Node | Pod | PodGroup | Queue) -> str:
         # Asked for every object, and there is hardly ever one that cannot be read.

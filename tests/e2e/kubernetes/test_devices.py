@@ -35,10 +35,11 @@ from tests.testbed.kubectl import Kubectl
 NAMESPACE = "real-devices"
 SCHEDULER = "swell-devices"  # not the one that other tests install
 N_DEVICES = 4
+CARD = "example.com/card"
 WITHIN_S = 180.0
 
 
-def test_gang_gets_devices_in_its_containers(
+def test_gangs_get_devices_in_their_containers(
     real_cluster: RealCluster, cluster_kubectl: Kubectl
 ) -> None:
     """D1, D2: eight containers print eight devices; nine pods get none; all are free afterwards."""
@@ -79,8 +80,62 @@ def test_gang_gets_devices_in_its_containers(
             await until(lambda: is_running(cluster, "again-", 2 * N_DEVICES))
             await remove(cluster, "again", 2 * N_DEVICES)
             await until(lambda: has_no_claims(cluster))
+            await tainted_device(cluster, real_cluster)
+            await extended_resources(cluster, cluster_kubectl)
 
     asyncio.run(main())
+
+
+async def tainted_device(cluster: Cluster, real: RealCluster) -> None:
+    """D6: Kubernetes evicts the pod that has it; the next one on that node gets another."""
+    await have_gang(cluster, "taint", 1)
+    await until(lambda: is_running(cluster, "taint-", 1))
+    (pod,) = await pods_of(cluster)
+    (claim,) = await claims_of(cluster)
+    (result,) = results(claim)
+    node = pod.spec.node_name
+    taint = {"key": "example.com/broken", "effect": "NoExecute"}
+    devices: list[Body] = [
+        {"name": f"gpu-{at}", "taints": [taint]}
+        if f"gpu-{at}" == result.device
+        else {"name": f"gpu-{at}"}
+        for at in range(N_DEVICES)
+    ]
+    real.publish_devices(node, {"devices": devices})
+    await until(lambda: has_no_claims(cluster))
+    other = next(name for name in NODES if name != node)
+    real.publish_devices(other, {"devices": []})
+    await cluster.delete(POD_GROUPS, Key(NAMESPACE, "taint"))
+    await have_gang(cluster, "again", N_DEVICES - 1)
+    await until(lambda: is_running(cluster, "again-", N_DEVICES - 1))
+    given = {one.device for claim in await claims_of(cluster) for one in results(claim)}
+    assert given == {f"gpu-{at}" for at in range(N_DEVICES)} - {result.device}
+    await remove(cluster, "again", N_DEVICES - 1)
+    await until(lambda: has_no_claims(cluster))
+    for name in NODES:
+        whole: list[Body] = [{"name": f"gpu-{at}"} for at in range(N_DEVICES)]
+        real.publish_devices(name, {"devices": whole})
+    await until(lambda: are_published(cluster))
+
+
+async def extended_resources(cluster: Cluster, kubectl: Kubectl) -> None:
+    """Devices stand for a resource that no device plugin offers, and are free afterwards."""
+    of_class = a_device_class("cards")
+    of_class["spec"]["extendedResourceName"] = CARD
+    await cluster.create(DEVICE_CLASSES.untyped(), of_class)
+    n = 2 * N_DEVICES
+    await have_gang(cluster, "cards", n, {"resources": {"limits": {CARD: "1"}}})
+    await until(lambda: is_running(cluster, "cards-", n))
+    printed = [
+        (pod.spec.node_name, kubectl.ok("logs", pod.metadata.name, "-n", NAMESPACE).strip())
+        for pod in await pods_of(cluster)
+    ]
+    given = [(one.pool, one.device) for c in await claims_of(cluster) for one in results(c)]
+    assert sorted(printed) == sorted(given)
+    assert len(set(given)) == n
+    await remove(cluster, "cards", n)
+    await until(lambda: has_no_claims(cluster))
+    await cluster.delete(DEVICE_CLASSES, Key("", "cards"))
 
 
 @asynccontextmanager
@@ -109,7 +164,8 @@ async def scheduling(real: RealCluster) -> AsyncIterator[Cluster]:
     await asyncio.sleep(0.25)  # for connections cut off in the middle
 
 
-async def have_gang(cluster: Cluster, name: str, n: int) -> None:
+async def have_gang(cluster: Cluster, name: str, n: int, asked: Body | None = None) -> None:
+    """Pods with a device each: by a template of claims, or by what their container asks for."""
     group = {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
@@ -121,8 +177,9 @@ async def have_gang(cluster: Cluster, name: str, n: int) -> None:
         "name": "main",
         "image": BUSYBOX,
         "command": ["sh", "-c", "echo $SWELL_DEVICES; sleep 3600"],
-        "resources": {"claims": [{"name": "gpu"}]},
+        **(asked or {"resources": {"claims": [{"name": "gpu"}]}}),
     }
+    claims: Body = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
     for at in range(n):
         body: Body = {
             "apiVersion": "v1",
@@ -136,7 +193,7 @@ async def have_gang(cluster: Cluster, name: str, n: int) -> None:
                 "schedulerName": SCHEDULER,
                 "terminationGracePeriodSeconds": 1,
                 "containers": [container],
-                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+                **({} if asked else claims),
             },
         }
         await cluster.create(PODS, body)

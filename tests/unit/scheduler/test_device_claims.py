@@ -234,18 +234,6 @@ def test_rules_are_off_where_nothing_is_known_of_devices() -> None:
     assert outcome(objects)[0] == {"ns/p": "a"}
 
 
-def test_class_that_could_provide_an_extended_resource_is_named() -> None:
-    """Such nodes refuse the pod, and the message says what is not supported."""
-    asked = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
-    pod = a_pod("p", spec={"containers": [{"resources": asked}]})
-    of_class = a_class("cards", extendedResourceName="example.com/gpu")
-
-    _, _, message = outcome(a_cluster([a_node("a")], [pod], of_class, gpus("a", 1)))
-
-    note = "(class cards could provide it by DRA; not supported)"
-    assert f"1 short of example.com/gpu {note}" in message
-
-
 def test_devices_that_may_not_be_listed_are_not_looked_at() -> None:
     """Otherwise claims would be called missing that only cannot be seen."""
     objects = a_cluster([a_node("a")], [a_pod("p", "c")])

@@ -13,6 +13,7 @@ In reading order, which is the way the data takes:
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.
 - `preparation_writes`: the writes that give devices and volumes to claims, and take them back.
 - `preparer`: has the devices and volumes of a gang there before its pods are bound.
+- `extended_claims`: makes the claims of pods for extended resources.
 - `device_releases`: frees resource claims that only waiting pods use; reports devices used twice.
 - `binder`: binds pods to nodes.
 - `eviction_records`: why pods are evicted, and the record of it on their group.

@@ -11,7 +11,7 @@ caution. `feed` builds the snapshot anew when a handler has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -37,10 +37,11 @@ from swell.scheduler.live.objects import (
     queue_facts,
 )
 from swell.scheduler.live.settings import SchedulerSettings
+from swell.scheduler.model.devices.extended import owner_of
 from swell.scheduler.model.elastic import last_save, trainers_key
+from swell.scheduler.model.gpus import GpuKnowledge
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.native_groups import native_job_name, translated
-from swell.scheduler.model.nodes import GpuKnowledge
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus, status_of
 from swell.scheduler.model.ungrouped import (
@@ -100,6 +101,7 @@ class SchedulerCache:
         self._dirty = dirty
         self._wake = dirty.mark
         self._was_filled = False
+        self._mapping: Mapping[str, str] = {}  # resources to classes that stand for them
         self._n_names = _NAMES_MIN  # resource names after the last rebuild, or a few
         self._feed = SnapshotFeed(
             self._clear, self._resume, self._take_aside, self._remember, meter
@@ -127,8 +129,10 @@ class SchedulerCache:
         follow(seen.native_groups, self._take_native_group)
         follow(seen.jobs, self._take_training_job)
         follow(seen.trainer_jobs, self._take_trainers)
-        # Last: a pod looks up its node, its group and its job.
+        # Last: a pod looks up its node, its group, its job and its claim.
         follow(seen.pods, self._take_pod)
+        follow(seen.resource_claims, self._take_claim)
+        self._mapping = snapshot.devices.extended.mapping
         self._was_filled = True
 
     @property
@@ -151,6 +155,10 @@ class SchedulerCache:
         if self.is_filled and len(self.snapshot.dimensions.names) > 2 * self._n_names:
             self._feed.rebuild()
             self._n_names = max(_NAMES_MIN, len(self.snapshot.dimensions.names))
+        # Which pods need claims for extended resources depends on all classes.
+        if self.is_filled and self._mapping != self.snapshot.devices.extended.mapping:
+            self._feed.rebuild()
+            self._mapping = self.snapshot.devices.extended.mapping
 
     def _remember(self, key: Key | None) -> None:
         """Note what a handler is about to replace, or that none is at work."""
@@ -435,6 +443,7 @@ class SchedulerCache:
             old = None
         if pod is None:
             return
+        pod = self.snapshot.devices.extended.with_claim(pod)
         is_alike = old is not None and bool(old.unreadable) == bool(unreadable)
         if old is not None and is_alike and pod_facts(old.pod) == pod_facts(pod):
             old.pod = pod
@@ -455,6 +464,16 @@ class SchedulerCache:
             return
         self.mark_dirty(task.job)
         self._wake()
+
+    def _take_claim(self, key: Key) -> None:
+        """Put the pod in anew whose claim for extended resources has come or gone."""
+        claim, devices = self.informers.resource_claims.get(key), self.snapshot.devices
+        if claim is not None and owner_of(claim) is not None and claim.metadata.controller:
+            self._take_pod(Key(key.namespace, claim.metadata.controller.name))
+        elif claim is None:
+            for name in list(devices.choices.users.get(str(key), ())):
+                namespace, _, pod = name.partition("/")
+                self._take_pod(Key(namespace, pod))
 
     def _goes_as_decided(self, old: Task, pod: Pod) -> bool:
         """Whether a pod was bound or started as planned and did not change otherwise.

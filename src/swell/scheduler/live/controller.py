@@ -31,6 +31,7 @@ from swell.scheduler.live.cache import SchedulerCache, has_status
 from swell.scheduler.live.device_releases import DeviceReleases
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import Evictor
+from swell.scheduler.live.extended_claims import ExtendedClaims
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.loop import Actuators, SchedulerLoop
@@ -96,6 +97,7 @@ class Scheduler:
             meter=meter,
         )
         self.preparer, self.releases = self._preparation(cluster, random, events, dirty)
+        self.extended = ExtendedClaims(cluster, self.cache, clock=clock, random=random)
         save_s_max = settings.save_seconds_max
         self.evictor = Evictor(
             *ports, events, self.victims, clock=clock, random=random, save_s_max=save_s_max
@@ -181,6 +183,7 @@ class Scheduler:
             self.hyper_nodes,
             self.preparer,
             self.releases,
+            self.extended,
         )
 
     def _tree(self) -> DomainTree | None:
@@ -218,6 +221,7 @@ class Scheduler:
             ManagedService("evictor", self.evictor.run, self.evictor.stop),
             ManagedService("preparer", self.preparer.run, self.preparer.stop),
             ManagedService("device releases", self.releases.run, self.releases.stop),
+            ManagedService("extended claims", self.extended.run, self.extended.stop),
             ManagedService("binder", self.binder.run, self.binder.stop),
             ManagedService("cycles", self.loop.run),
         )

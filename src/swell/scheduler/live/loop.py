@@ -32,6 +32,7 @@ from swell.scheduler.live.eviction_records import (
     eviction_cause,
 )
 from swell.scheduler.live.evictor import Evictor, is_marked, mark_text
+from swell.scheduler.live.extended_claims import ExtendedClaims
 from swell.scheduler.live.hyper_node_controller import HyperNodeController
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
@@ -86,6 +87,7 @@ class Actuators:
     hyper_nodes: HyperNodeController
     preparer: Preparer
     releases: DeviceReleases
+    extended: ExtendedClaims
 
 
 class SchedulerLoop:
@@ -308,6 +310,7 @@ class SchedulerLoop:
         self._actuators.releases.free(plan.deallocations)
         # After the bindings: the claims of pods that got a node now are used.
         self._actuators.releases.check(timeout_s)
+        self._actuators.extended.check(admits_all="enqueue" not in self._config().actions)
         # Pods that leave for one preemptor are marked together: see `evictor`.
         by_cause: dict[tuple[str, str], list[Task]] = {}
         for eviction in plan.evictions:

@@ -13,7 +13,12 @@ from msgspec.structs import replace
 
 from swell.api.codec import to_body
 from swell.api.devices import DELETE_PROTECTION
-from swell.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS
+from swell.api.kinds import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    RESOURCE_CLAIMS,
+)
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
@@ -23,10 +28,12 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import PatchObject, Plan, Together, patch_object
 from swell.scheduler.live.cache import READ_FAILURES
 from swell.scheduler.live.informers import SchedulerInformers
+from swell.scheduler.model.devices.extended import status_body
 from swell.scheduler.model.devices.preparation import (
     AllocateClaim,
     DeviceWrite,
     FreeClaim,
+    NameClaim,
     ProtectClaim,
     ReserveClaim,
     UnprotectClaim,
@@ -64,7 +71,12 @@ class PreparationWriter:
     ) -> None:
         self._informers = informers
         self._clock = clock
-        observed: list[Observer] = [informers.claims, informers.volumes, informers.resource_claims]
+        observed: list[Observer] = [
+            informers.claims,
+            informers.volumes,
+            informers.resource_claims,
+            informers.pods,
+        ]
         self._executor = Executor(cluster, informers=observed, concurrency=workers)
         # Resource claims that are being freed: nobody may count on them until that is over.
         self.freeing: set[Key] = set()
@@ -97,6 +109,8 @@ class PreparationWriter:
                 yield self._informers.volumes, volume.metadata.key
             case SelectNode(claim):
                 yield self._informers.claims, claim.metadata.key
+            case NameClaim(_, pod):
+                yield self._informers.pods, pod.metadata.key
             case _:
                 yield self._informers.resource_claims, write.claim.metadata.key
 
@@ -134,6 +148,9 @@ def _device_action(write: DeviceWrite, now: float) -> PatchObject:
     """
     meta, status = write.claim.metadata, RESOURCE_CLAIMS.status
     match write:
+        case NameClaim(_, pod, requests):
+            named: Body = {"status": status_body(meta.name, requests)}
+            return patch_object(PODS.status, pod.metadata.key, pod.metadata.uid, named)
         case ProtectClaim():
             body: Body = {"metadata": {"uid": meta.uid, "finalizers": [DELETE_PROTECTION]}}
             return PatchObject(RESOURCE_CLAIMS, meta.key, Patch(PatchKind.STRATEGIC, body))

@@ -40,6 +40,7 @@ from swell.scheduler.model.devices.preparation import (
     ProtectClaim,
     give_back,
     next_device_step,
+    next_naming,
 )
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
@@ -196,6 +197,7 @@ class Preparer:
             return step
         if freeing := self._writer.freeing.intersection(batch.devices.expected):
             return PreparationWaits({str(key): "to be freed first" for key in freeing}, 0)
+        step = step or next_naming(claims.get, tasks, snapshot.devices)
         if step is not None:
             return step
         # Tasks of a gang that have no volumes take no part in this.

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.core import PRIVATE_PORTS, Node
-from swell.api.gpu_faults import DEFAULT_DRIVERS, GpuFaultRules, rules_of
 from swell.api.pod import QuantityText
 from swell.api.quantity import QuantityError
+from swell.scheduler.model.gpus import KNOWN_GPUS, GpuKnowledge, faults_text
 from swell.scheduler.model.host_ports import HostPorts
 from swell.scheduler.model.images import NodeImages
 from swell.scheduler.model.node_states import NodeColumns, NodeStates
@@ -39,20 +38,6 @@ T = TypeVar("T", np.float64, np.bool_, np.intp)
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
 # States are forgotten between sessions when there are so many more of them than nodes.
 _STATES_PER_NODE_MAX = 2
-
-
-@dataclass(frozen=True, slots=True)
-class GpuKnowledge:
-    """By what nodes report broken GPUs, and which resources and whose devices are GPUs."""
-
-    rules: GpuFaultRules
-    resources: tuple[str, ...]
-    drivers: tuple[str, ...] = DEFAULT_DRIVERS
-
-
-# A message names so many nodes with broken GPUs.
-_NAMED_MAX: Final = 3
-KNOWN_GPUS: Final = GpuKnowledge(rules_of(), ("nvidia.com/gpu", "amd.com/gpu"))
 
 
 class NodeTable:
@@ -80,6 +65,8 @@ class NodeTable:
         self._gpus = gpus
         self.images = NodeImages()
         self.gpu_faults: dict[str, str] = {}  # what nodes report of broken GPUs
+        # By node: amounts of extended resources that devices stand for.
+        self._provided: Mapping[str, Mapping[str, int]] = {}
         self._ports = HostPorts()
         # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
         # that have lost their last task; a session may undo that, so they are freed only later.
@@ -257,7 +244,7 @@ class NodeTable:
             self.layout += 1
         wrong = ""
         try:
-            self._set_allocatable(place, self._amounts(node.status.allocatable))
+            self._set_allocatable(place, self._vector_of(node))
         except QuantityError as error:
             # The amounts that were read last stay, those of a new node are 0.
             wrong = f"node {name}: allocatable: {error}"
@@ -284,6 +271,37 @@ class NodeTable:
         self.reopen(place, "allocatable")
         self.version += 1
         self.layout += 1
+
+    def provide(self, amounts: Mapping[str, Mapping[str, int]]) -> None:
+        """Sets what nodes have of extended resources by their devices.
+
+        It counts only where the node itself offers nothing of the resource.
+        """
+        before, self._provided = self._provided, amounts
+        for name in {**before, **amounts}:
+            place = self.find(name)
+            node = self.objects[place] if place != NOWHERE else None
+            if node is not None and before.get(name) != amounts.get(name):
+                try:
+                    self._set_allocatable(place, self._vector_of(node))
+                except QuantityError:
+                    continue  # the node is closed for that
+                self.version += 1
+
+    def offering(self, resource: str) -> Mask:
+        """Returns the nodes that themselves offer something of a resource."""
+
+        def has_some(node: Node) -> bool:
+            return str(node.status.allocatable.get(resource, "0")) != "0"
+
+        return self.where(has_some)
+
+    def _vector_of(self, node: Node) -> Vector:
+        """Returns what a node has, with what its devices stand for."""
+        own = node.status.allocatable
+        provided = self._provided.get(node.metadata.name, {})
+        added = {name: str(n) for name, n in provided.items() if str(own.get(name, "0")) == "0"}
+        return self._amounts({**own, **added} if added else own)
 
     def close(self, place: int, cause: str, why: str) -> None:
         """Has a node take no new pods, because something that it holds cannot be read."""
@@ -424,8 +442,7 @@ class NodeTable:
 
     def gpu_faults_text(self) -> str:
         """Returns what the first nodes report of their GPUs."""
-        named = sorted(self.gpu_faults)[:_NAMED_MAX]
-        return "; ".join(f"{name} {self.gpu_faults[name]}" for name in named)
+        return faults_text(self.gpu_faults)
 
     @property
     def gpu_drivers(self) -> tuple[str, ...]:

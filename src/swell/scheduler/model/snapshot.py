@@ -32,12 +32,13 @@ from swell.scheduler.model.elastic import (
     trainers_of,
 )
 from swell.scheduler.model.empty_nodes import EmptyNodes
+from swell.scheduler.model.gpus import KNOWN_GPUS, GpuKnowledge
 from swell.scheduler.model.hyper_nodes import HyperNodes
 from swell.scheduler.model.job_table import JobTable
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.label_domains import LabelDomains
 from swell.scheduler.model.label_topology import LabelTopology
-from swell.scheduler.model.nodes import KNOWN_GPUS, GpuKnowledge, NodeTable
+from swell.scheduler.model.nodes import NodeTable
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import read_queue
 from swell.scheduler.model.reasons import Refusal

@@ -240,14 +240,14 @@ class _PredicateRules:
 
     def _reaching_devices(self, task: Task, *, now: bool) -> Mask | None:
         if not self._on["devices"]:
-            return np.zeros(len(self._nodes), dtype=np.bool_)
+            return self._devices.offered(task)
         return self._devices.passing(task, at_once=now, eligible=lambda: self._eligible(task.shape))
 
     def _device_rules(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
         if not self._on["devices"]:
             # Bound without its devices the pod would hang on its node.
-            none = np.zeros(len(self._nodes), dtype=np.bool_)
-            yield WaitReason.DEVICE_UNSUPPORTED, none, SWITCHED_OFF
+            offered = self._devices.offered(task)
+            yield WaitReason.DEVICE_UNSUPPORTED, offered, SWITCHED_OFF
             return
         for verdict in self._devices.verdicts(
             task, at_once=True, eligible=lambda: self._eligible(task.shape)

@@ -13,6 +13,7 @@ from swell.api.kinds import (
     DEVICE_CLASSES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -26,6 +27,7 @@ from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import InvalidError, OutcomeUnknownError
 from swell.scheduler.live.device_releases import DEVICE_USED_TWICE
 from swell.scheduler.live.settings import SchedulerSettings
+from swell.scheduler.model.devices.extended import IS_EXTENDED
 from tests.device_actor import ClaimActor
 from tests.resource_objects import DRIVER, a_device_class, a_resource_claim, a_slice, a_template
 from tests.storage_objects import HOST, a_claim, a_class, a_volume, mounts
@@ -332,3 +334,54 @@ def allocated(claim: ResourceClaim, at: int, user: Body | None = None) -> Body:
             "reservedFor": [user],
         }
     }
+
+
+def test_devices_stand_for_extended_resources() -> None:
+    """Each pod gets a claim of its own, which it names before it is bound, and gives all back."""
+
+    async def play(stage: Stage) -> None:
+        stage.start()
+        of_class = a_device_class("cards")
+        of_class["spec"]["extendedResourceName"] = "example.com/card"
+        await stage.user.create(DEVICE_CLASSES.untyped(), of_class)
+        amounts = {"cpu": "1", "example.com/card": "1"}
+        container: Body = {"name": "main", "image": "local"}
+        container["resources"] = {"requests": amounts, "limits": {"example.com/card": "1"}}
+        await gang(stage, 4, containers=[container])
+        await until_bound(stage, 4)
+        claims = await claims_of(stage)
+        assert len(set(devices_of(*claims))) == 4
+        for pod in (await stage.user.list(PODS)).items:
+            named = pod.status.extended_resource_claim_status
+            assert named is not None
+            claim = next(one for one in claims if one.metadata.name == named.resource_claim_name)
+            assert claim.metadata.name.startswith(f"{pod.metadata.name}-extended-resources-")
+            assert claim.metadata.annotations[IS_EXTENDED] == "true"
+            assert [one.uid for one in claim.status.reserved_for] == [pod.metadata.uid]
+            assert [one.uid for one in claim.metadata.owner_references] == [pod.metadata.uid]
+            assert named.request_mappings == (
+                {
+                    "containerName": "main",
+                    "resourceName": "example.com/card",
+                    "requestName": "container-0-request-0",
+                },
+            )
+
+    played(play)
+
+
+def test_gang_that_lacks_devices_for_extended_resources_takes_none() -> None:
+    async def play(stage: Stage) -> None:
+        stage.start()
+        of_class = a_device_class("cards")
+        of_class["spec"]["extendedResourceName"] = "example.com/card"
+        await stage.user.create(DEVICE_CLASSES.untyped(), of_class)
+        # No node has as many, and the gang is admitted because the cluster has.
+        limits = {"example.com/card": "3"}
+        container: Body = {"name": "main", "image": "local", "resources": {"limits": limits}}
+        await gang(stage, 1, containers=[container])
+        await stage.sleep(5)
+        assert not await stage.where()
+        assert devices_of(*await claims_of(stage)) == []
+
+    played(play)

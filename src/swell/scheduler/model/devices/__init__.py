@@ -9,12 +9,15 @@ In reading order:
 - `pools`: the pools of devices, and the view that nodes have of them.
 - `usage`: which claim has which device, as it is written and as it was chosen since.
 - `objects`: the slices, classes and claims of a cluster.
+- `extended`: resources that devices stand for, and the claims for them.
+- `room`: how much of these resources nodes have.
 - `search`: the devices for the claims of one pod on one node.
 - `answers`: the same for all nodes, kept up to date.
 - `results`: the allocation of a claim as it is written.
 - `choices`: the devices that placed pods are to get until that is written.
 - `preparation`: what has to be written for the claims of a gang before it is bound, and back.
 - `refusals`: the sentences that say why a node refuses a pod.
+- `resolving`: the claims of a task, those that have devices and those that are to get some.
 - `rules`: for a task, the nodes that refuse it because of its claims, with the reasons.
 
 What the live scheduler calls. `snapshot.devices` is a `DeviceTable`; clearing the snapshot makes a

@@ -31,6 +31,7 @@ class DeviceObjects:
         self.are_served = True
         self.claims: dict[str, ResourceClaim] = {}
         self.classes: dict[str, ReadClass] = {}
+        self.classes_version = 0
         self.pools = PoolTable()
         self.use = DeviceUse()
         self.selectors = Selectors()
@@ -47,10 +48,12 @@ class DeviceObjects:
 
     def put_class(self, found: DeviceClass) -> None:
         self.classes[found.metadata.name] = read_class(found)
+        self.classes_version += 1
         self._wanted.clear()
 
     def remove_class(self, name: str) -> None:
         self.classes.pop(name, None)
+        self.classes_version += 1
         self._wanted.clear()
 
     def put_claim(self, claim: ResourceClaim) -> None:

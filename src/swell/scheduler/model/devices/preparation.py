@@ -7,6 +7,8 @@ The states of one claim on its way to the pods of a batch, and back:
       |        the batch is released   |       |  allocated before: the pods are only added
       +--- nobody is left: both go ----+-------+--- others are left: the pods are taken off
 
+A pod whose devices stand for extended resources says so in its status: its kubelet looks there.
+
 The finalizer is written first: without it nothing would ever free the devices. Devices and the last
 reservation go back in one write: a claim that is allocated and reserved for nobody is never freed.
 """
@@ -25,8 +27,11 @@ from swell.api.devices import (
     ResourceClaim,
 )
 from swell.api.meta import Key, Uid
+from swell.api.pod import Pod
 from swell.api.times import has_passed, parse_time
 from swell.scheduler.model.devices.choices import DeviceChoice
+from swell.scheduler.model.devices.extended import ExtendedRequest
+from swell.scheduler.model.devices.rules import DeviceTable
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.model.volumes.preparation import PreparationFailed
 
@@ -80,8 +85,23 @@ class UnprotectClaim:
     claim: ResourceClaim
 
 
+@dataclass(frozen=True, slots=True)
+class NameClaim:
+    """A pod is to say which claim has the devices for its extended resources."""
+
+    claim: ResourceClaim
+    pod: Pod
+    requests: tuple[ExtendedRequest, ...]
+
+
 DeviceWrite = (
-    ProtectClaim | AllocateClaim | ReserveClaim | UnreserveClaim | FreeClaim | UnprotectClaim
+    ProtectClaim
+    | AllocateClaim
+    | ReserveClaim
+    | UnreserveClaim
+    | FreeClaim
+    | UnprotectClaim
+    | NameClaim
 )
 
 
@@ -142,6 +162,21 @@ def next_device_step(
             (protects if isinstance(step, ProtectClaim) else writes).append(step)
     found = tuple(protects or writes)
     return DeviceWrites(found) if found else None
+
+
+def next_naming(find: FindClaim, tasks: Sequence[Task], table: DeviceTable) -> DeviceWrites | None:
+    """Returns the pods of a batch that have yet to name their claims; None when none is left."""
+    writes: list[DeviceWrite] = []
+    for task in tasks:
+        choice = table.choices.by_task.get(task.key)
+        own = table.extended.claim_of(task.pod)
+        if choice is None or own is None or task.pod.status.extended_resource_claim_status:
+            continue
+        claim = find(own.metadata.key)
+        if claim is not None and str(own.metadata.key) in choice.claims:
+            requests = table.extended.requests_of(task.pod.spec)
+            writes.append(NameClaim(claim, task.pod, requests))
+    return DeviceWrites(tuple(writes)) if writes else None
 
 
 def _step_of(

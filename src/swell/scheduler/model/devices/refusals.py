@@ -11,6 +11,7 @@ from typing import Final
 from swell.api.devices import RESERVED_MAX
 from swell.api.pod import NodeSelector
 from swell.scheduler.model.devices.claims import DeviceClaimUse
+from swell.scheduler.model.devices.extended import EXTENDED
 
 # A message names so many; the others are counted.
 _NAMED_MAX: Final = 3
@@ -22,6 +23,8 @@ NOT_SERVED: Final = "the pod has resource claims, and the server has no resource
 
 
 def not_made(use: DeviceClaimUse) -> str:
+    if use.name == EXTENDED:
+        return "the claim for its extended resources has not been created yet"
     return f"claim {use.name!r} of its template has not been created yet"
 
 

@@ -8,7 +8,6 @@ of a gang that share a claim are placed together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,42 +19,30 @@ from swell.scheduler.model.devices import refusals
 from swell.scheduler.model.devices.answers import DemandAnswers
 from swell.scheduler.model.devices.choices import DeviceChoice, DeviceChoices
 from swell.scheduler.model.devices.claims import (
-    DeviceClaimUse,
-    has_room_for,
     is_allocated,
-    is_made_for,
     is_only_for,
 )
+from swell.scheduler.model.devices.extended import EXTENDED, ExtendedResources
 from swell.scheduler.model.devices.objects import DeviceObjects
 from swell.scheduler.model.devices.pools import DeviceViews
+from swell.scheduler.model.devices.resolving import ClaimResolver, ResolvedClaims
 from swell.scheduler.model.devices.results import allocation_of
+from swell.scheduler.model.devices.room import ExtendedRoom
 from swell.scheduler.model.devices.search import Fit
 from swell.scheduler.model.devices.usage import devices_of
-from swell.scheduler.model.devices.wanted import ClaimProblem, WantedClaim
+from swell.scheduler.model.devices.wanted import WantedClaim
 from swell.scheduler.model.nodes import NodeTable, slots
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask, Vector
-from swell.scheduler.model.tasks import NOWHERE, READY, Task, TaskStatus
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.model.volumes.rules import NodeVerdict
 
 # What a node gains where all pods that must share it have room: more than all scores together.
 _DECISIVE = 1e6
-# Names every class as an extended resource.
-_IMPLICIT = "deviceclass.resource.kubernetes.io/"
 # Combinations of claims whose answers are kept; it only bounds memory.
 _KEPT = 512
 # Pods that will not use their claims any longer.
 _LEAVING = frozenset({TaskStatus.RELEASING, TaskStatus.SUCCEEDED, TaskStatus.FAILED})
-
-
-@dataclass(slots=True)
-class _Resolved:
-    """The claims of a task: what is wrong with them, those that have devices, and the others."""
-
-    problems: list[ClaimProblem] = field(default_factory=list)
-    fixed: list[tuple[str, AllocationResult, bool]] = field(default_factory=list)
-    open: list[str] = field(default_factory=list)
-    wanted: list[WantedClaim] = field(default_factory=list)
 
 
 class DeviceTable:
@@ -65,10 +52,15 @@ class DeviceTable:
         self._nodes = nodes
         self.objects = DeviceObjects()
         self.choices = DeviceChoices(self.objects, self._choice)
+        self._claims = ClaimResolver(self.objects, self.choices)
         self._views = DeviceViews(nodes, self.objects.pools)
         self._demands: dict[tuple[object, ...], DemandAnswers] = {}
         self._selected: dict[bytes, Mask] = {}
         self._layout = -1
+        self.extended = ExtendedResources()
+        self.room = ExtendedRoom(nodes, self.objects, self._views, self.extended)
+        # Tasks whose claim for extended resources has not been made yet.
+        self.lacking: dict[str, Task] = {}
         if old is not None:
             self.objects.are_known = old.objects.are_known
             self.objects.are_served = old.objects.are_served
@@ -84,20 +76,24 @@ class DeviceTable:
 
     def put_class(self, found: DeviceClass) -> None:
         self.objects.put_class(found)
+        self.extended.put_classes(self.objects.classes)
         self._demands.clear()
 
     def remove_class(self, name: str) -> None:
         self.objects.remove_class(name)
+        self.extended.put_classes(self.objects.classes)
         self._demands.clear()
 
     def put_claim(self, claim: ResourceClaim) -> None:
         key = str(claim.metadata.key)
         self.objects.put_claim(claim)
+        self.extended.put_claim(key, claim)
         self.choices.claim_changed(key)
         self._follow_leaving(key)
 
     def remove_claim(self, key: str) -> None:
         self.objects.remove_claim(key)
+        self.extended.remove_claim(key)
         self.choices.claim_changed(key)
         self._follow_leaving(key)
 
@@ -105,11 +101,16 @@ class DeviceTable:
 
     def add(self, task: Task) -> None:
         self.choices.add(task)
+        self.room.add(task, 1)
+        if any(one.name == EXTENDED and not one.key for one in self.choices.uses[task.key]):
+            self.lacking[task.key] = task
         self.follow(task)
 
     def remove(self, task: Task) -> None:
         uses = self.choices.uses.get(task.key, ())
         self.choices.remove(task)
+        self.room.add(task, -1)
+        self.lacking.pop(task.key, None)
         for use in uses:
             self._follow_leaving(use.key)
 
@@ -124,6 +125,7 @@ class DeviceTable:
         """Begins a session."""
         self.choices.forget_remembered()
         self.objects.use.forget_changes()
+        self.room.refresh()
 
     def _follow_leaving(self, key: str) -> None:
         """Notes whether all pods that may use a claim are leaving, or have left."""
@@ -151,7 +153,24 @@ class DeviceTable:
             return None
         if not self.objects.are_served:
             return self._none()
-        resolved = self._resolve(task)
+        mask = self._mask(self._claims.resolve(task), at_once=at_once, eligible=eligible)
+        native = self.room.native(task)
+        if native is not None:
+            others = self._claims.resolve(task, with_extended=False)
+            there = self._mask(others, at_once=at_once, eligible=eligible)
+            mask = np.where(native, there, mask)
+        return mask
+
+    def offered(self, task: Task) -> Mask:
+        """Returns the nodes where a task has no need of devices, as plugins offer all of them."""
+        native = None
+        if all(one.name == EXTENDED for one in task.pod.spec.resource_claims):
+            native = self.room.native(task)
+        return self._none() if native is None else native
+
+    def _mask(
+        self, resolved: ResolvedClaims, *, at_once: bool, eligible: Callable[[], Mask] | None
+    ) -> Mask:
         if resolved.problems:
             return self._none()
         mask = np.ones(len(self._nodes), dtype=np.bool_)
@@ -176,7 +195,15 @@ class DeviceTable:
         if not self.objects.are_served:
             yield self._never(WaitReason.DEVICES_NOT_SERVED, refusals.NOT_SERVED)
             return
-        resolved = self._resolve(task)
+        native = self.room.native(task)
+        for verdict in self._verdicts(task, at_once=at_once, eligible=eligible):
+            passing = verdict.passing if native is None else verdict.passing | native
+            yield NodeVerdict(verdict.reason, passing, verdict.detail)
+
+    def _verdicts(
+        self, task: Task, *, at_once: bool, eligible: Callable[[], Mask] | None
+    ) -> Iterator[NodeVerdict]:
+        resolved = self._claims.resolve(task)
         for problem in resolved.problems:
             yield self._never(problem.reason, problem.text)
         for key, allocation, is_chosen in resolved.fixed:
@@ -191,7 +218,7 @@ class DeviceTable:
         if sound is not None and not sound.all():
             yield NodeVerdict(WaitReason.GPU_FAULT, sound, self._nodes.gpu_faults_text())
 
-    def _sound(self, resolved: _Resolved, *, at_once: bool) -> Mask | None:
+    def _sound(self, resolved: ResolvedClaims, *, at_once: bool) -> Mask | None:
         """Returns the nodes whose GPUs are whole, or that give the task none; None for all."""
         nodes = self._nodes
         if not nodes.gpu_faults or resolved.problems:
@@ -209,7 +236,7 @@ class DeviceTable:
         return sound
 
     def _open(
-        self, resolved: _Resolved, *, at_once: bool, eligible: Callable[[], Mask] | None
+        self, resolved: ResolvedClaims, *, at_once: bool, eligible: Callable[[], Mask] | None
     ) -> Iterator[NodeVerdict]:
         keys = resolved.open
         demand = self._demand(resolved.wanted, at_once=at_once)
@@ -235,7 +262,7 @@ class DeviceTable:
         """
         if not (self.objects.are_known and self.objects.are_served):
             return None
-        resolved = self._resolve(task)
+        resolved = self._claims.resolve(task)
         if resolved.problems or not resolved.open:
             return None
         total = self._demand(resolved.wanted, at_once=True).scores()
@@ -253,19 +280,7 @@ class DeviceTable:
         pending = TaskStatus.PENDING
         return sum(one.job is task.job and one.status is pending for one in users.values())
 
-    def providers_of(self, resource: str) -> str:
-        """Returns a note on the classes whose devices could stand for an extended resource."""
-        named = resource.removeprefix(_IMPLICIT)
-        classes = [
-            one.name
-            for one in self.objects.classes.values()
-            if one.extended_resource == resource or (named != resource and one.name == named)
-        ]
-        if not classes:
-            return ""
-        return f"(class {', '.join(sorted(classes))} could provide it by DRA; not supported)"
-
-    def _awaited(self, resolved: _Resolved) -> list[str]:
+    def _awaited(self, resolved: ResolvedClaims) -> list[str]:
         """Returns the claims for which other tasks wait to get devices that are still in use.
 
         Tasks that share such a claim wait with them: the devices are not theirs to take now.
@@ -296,64 +311,6 @@ class DeviceTable:
         return list(found)
 
     # --- inside
-
-    def _resolve(self, task: Task) -> _Resolved:
-        resolved = _Resolved()
-        for use in self.choices.uses.get(task.key, ()):
-            problem = self._problem(use, task)
-            if problem is not None:
-                resolved.problems.append(problem)
-                continue
-            claim = self.objects.claims[use.key]
-            other = self.choices.other_choice(use.key, task)
-            if claim.status.allocation is not None:
-                resolved.fixed.append((use.key, claim.status.allocation, False))
-            elif other is not None:
-                resolved.fixed.append((use.key, other, True))
-            else:
-                wanted = self.objects.wanted_of(use.key)
-                if isinstance(wanted, ClaimProblem):
-                    text = refusals.of_claim(use.key, wanted.text)
-                    resolved.problems.append(ClaimProblem(wanted.reason, text))
-                else:
-                    resolved.open.append(use.key)
-                    resolved.wanted.append(wanted)
-        return resolved
-
-    def _problem(self, use: DeviceClaimUse, task: Task) -> ClaimProblem | None:
-        """Returns why a claim can be used nowhere, whatever devices there are."""
-        missing = WaitReason.DEVICE_CLAIM_MISSING
-        if use.unsupported:
-            return ClaimProblem(WaitReason.DEVICE_UNSUPPORTED, use.unsupported)
-        if not use.key:
-            return ClaimProblem(missing, refusals.not_made(use))
-        claim = self.objects.claims.get(use.key)
-        if claim is None or (use.is_own and not is_made_for(claim, task.pod)):
-            text = refusals.missing(use, is_foreign=claim is not None)
-            return ClaimProblem(missing, text)
-        if claim.metadata.deletion_timestamp is not None:
-            return ClaimProblem(WaitReason.DEVICE_CLAIM_DELETING, refusals.deleting(use.key))
-        if not use.is_own:
-            return self._crowded(claim, use.key, task)
-        return None
-
-    def _crowded(self, claim: ResourceClaim, key: str, task: Task) -> ClaimProblem | None:
-        """Returns why a shared claim cannot have all the pods of a gang as users."""
-        users = self.choices.users.get(key, {})
-        reserved = claim.status.reserved_for
-        if len(users) + len(reserved) <= 1:
-            return None
-        known = {one.uid for one in reserved}
-        gang = {
-            one.pod.metadata.uid
-            for one in users.values()
-            if one.job is task.job and (one.status in READY or one.status is TaskStatus.PENDING)
-        } | {task.pod.metadata.uid}
-        n_more = len(gang - known)
-        if n_more and not has_room_for(claim, task.pod.metadata.uid, n_more):
-            text = refusals.too_many_users(key, len(known) + n_more)
-            return ClaimProblem(WaitReason.DEVICE_UNSUPPORTED, text)
-        return None
 
     def _demand(self, wanted: Sequence[WantedClaim], *, at_once: bool) -> DemandAnswers:
         use = self.objects.use
@@ -397,7 +354,8 @@ class DeviceTable:
         place = self._nodes.find(node)
         if place < 0 or not (self.objects.are_known and self.objects.are_served):
             return DeviceChoice(node)
-        resolved = self._resolve(task)
+        native = self.room.native(task)
+        resolved = self._claims.resolve(task, with_extended=native is None or not native[place])
         if resolved.problems:
             return DeviceChoice(node, problem=resolved.problems[0].text)
         if task.status is not TaskStatus.PIPELINED and (awaited := self._awaited(resolved)):
@@ -420,7 +378,7 @@ class DeviceTable:
         return DeviceChoice(node, allocations, tuple(reserved))
 
     def _found(
-        self, resolved: _Resolved, task: Task, node: str, place: int
+        self, resolved: ResolvedClaims, task: Task, node: str, place: int
     ) -> dict[str, AllocationResult] | str:
         """Returns the allocations of open claims on a node, or why there are none."""
         answer = self._demand(resolved.wanted, at_once=True).at(place)

@@ -48,6 +48,7 @@ class ReadClass:
     config: tuple[DeviceClassConfiguration, ...] = ()
     extended_resource: str = ""
     problem: str = ""
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +87,9 @@ def read_class(found: DeviceClass) -> ReadClass:
     if any(one.cel is None for one in spec.selectors):
         return ReadClass(name, problem=f"device class {name} has a selector that is not CEL")
     expressions = tuple(one.cel.expression for one in spec.selectors if one.cel is not None)
-    return ReadClass(name, expressions, spec.config, spec.extended_resource_name or "")
+    resource = spec.extended_resource_name or ""
+    created = found.metadata.creation_timestamp or ""
+    return ReadClass(name, expressions, spec.config, resource, created=created)
 
 
 def read_claim(
