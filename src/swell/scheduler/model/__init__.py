@@ -22,6 +22,7 @@
 - `images`: which nodes have which container images.
 - `host_ports`: which ports of which nodes are taken.
 - `node_states`: equal nodes as one state, and the state that follows when a task is placed.
+- `provided`: amounts of extended resources that nodes have by devices.
 - `nodes`: all nodes as matrices, with what is idle now and later.
 - `empty_nodes`: whether a gang could ever start, if the nodes were empty.
 - `domain_tree`: parts of the network as a tree above the nodes.

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from swell.api.core import PRIVATE_PORTS, Node
 from swell.api.pod import QuantityText
 from swell.api.quantity import QuantityError
-from swell.scheduler.model.gpus import KNOWN_GPUS, GpuKnowledge, faults_text
+from swell.scheduler.model.gpus import KNOWN_GPUS, GpuKnowledge
 from swell.scheduler.model.host_ports import HostPorts
 from swell.scheduler.model.images import NodeImages
 from swell.scheduler.model.node_states import NodeColumns, NodeStates
+from swell.scheduler.model.provided import ProvidedAmounts
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Matrix, Places, Vector
 from swell.scheduler.model.tasks import (
     NOWHERE,
@@ -63,10 +64,10 @@ class NodeTable:
         self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._gpus = gpus
+        self.gpu_drivers = gpus.drivers  # those whose devices are GPUs
         self.images = NodeImages()
         self.gpu_faults: dict[str, str] = {}  # what nodes report of broken GPUs
-        # By node: amounts of extended resources that devices stand for.
-        self._provided: Mapping[str, Mapping[str, int]] = {}
+        self._provided = ProvidedAmounts()
         self._ports = HostPorts()
         # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
         # that have lost their last task; a session may undo that, so they are freed only later.
@@ -244,7 +245,7 @@ class NodeTable:
             self.layout += 1
         wrong = ""
         try:
-            self._set_allocatable(place, self._vector_of(node))
+            self._set_allocatable(place, self._amounts(self._provided.with_devices(node)))
         except QuantityError as error:
             # The amounts that were read last stay, those of a new node are 0.
             wrong = f"node {name}: allocatable: {error}"
@@ -273,35 +274,13 @@ class NodeTable:
         self.layout += 1
 
     def provide(self, amounts: Mapping[str, Mapping[str, int]]) -> None:
-        """Sets what nodes have of extended resources by their devices.
-
-        It counts only where the node itself offers nothing of the resource.
-        """
-        before, self._provided = self._provided, amounts
-        for name in {**before, **amounts}:
+        """Sets what nodes have of extended resources by their devices, by node and resource."""
+        for name in self._provided.replace(amounts):
             place = self.find(name)
             node = self.objects[place] if place != NOWHERE else None
-            if node is not None and before.get(name) != amounts.get(name):
-                try:
-                    self._set_allocatable(place, self._vector_of(node))
-                except QuantityError:
-                    continue  # the node is closed for that
+            if node is not None and "allocatable" not in self.why_closed(place):
+                self._set_allocatable(place, self._amounts(self._provided.with_devices(node)))
                 self.version += 1
-
-    def offering(self, resource: str) -> Mask:
-        """Returns the nodes that themselves offer something of a resource."""
-
-        def has_some(node: Node) -> bool:
-            return str(node.status.allocatable.get(resource, "0")) != "0"
-
-        return self.where(has_some)
-
-    def _vector_of(self, node: Node) -> Vector:
-        """Returns what a node has, with what its devices stand for."""
-        own = node.status.allocatable
-        provided = self._provided.get(node.metadata.name, {})
-        added = {name: str(n) for name, n in provided.items() if str(own.get(name, "0")) == "0"}
-        return self._amounts({**own, **added} if added else own)
 
     def close(self, place: int, cause: str, why: str) -> None:
         """Has a node take no new pods, because something that it holds cannot be read."""
@@ -439,15 +418,6 @@ class NodeTable:
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[[self._places[name] for name in self.gpu_faults]] = True
         return mask
-
-    def gpu_faults_text(self) -> str:
-        """Returns what the first nodes report of their GPUs."""
-        return faults_text(self.gpu_faults)
-
-    @property
-    def gpu_drivers(self) -> tuple[str, ...]:
-        """The drivers whose devices are GPUs."""
-        return self._gpus.drivers
 
     def gpu_places(self, request: Vector) -> Mask:
         """Returns which amounts of a vector are of GPUs, and not zero."""

@@ -16,6 +16,7 @@ from swell.scheduler.config import Config, PluginOption
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.devices.refusals import SWITCHED_OFF
+from swell.scheduler.model.gpus import faults_text
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
@@ -190,7 +191,7 @@ class _PredicateRules:
     def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask, str]]:
         for reason, passing in self._fixed(task.shape):
             is_fault = reason is WaitReason.GPU_FAULT
-            yield reason, passing, self._nodes.gpu_faults_text() if is_fault else ""
+            yield reason, passing, faults_text(self._nodes.gpu_faults) if is_fault else ""
         yield from self._changing(task, now=True)
         if task.shape.claims_devices:
             yield from self._device_rules(task)

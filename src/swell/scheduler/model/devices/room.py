@@ -6,14 +6,17 @@ See `extended`. It is an upper bound: devices that other claims have, or that ar
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 
+from swell.api.core import Node
 from swell.scheduler.model.devices.extended import EXTENDED, ExtendedResources
 from swell.scheduler.model.devices.objects import DeviceObjects
 from swell.scheduler.model.devices.pools import DeviceView, DeviceViews
 from swell.scheduler.model.devices.selectors import DeviceSelectorError
 from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.provided import offers
 from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.tasks import Task
 
@@ -85,7 +88,7 @@ class ExtendedRoom:
         mask = np.ones(len(self._nodes), dtype=np.bool_)
         for resource in self._extended.resources_of(task.pod.spec):
             if resource not in self._native:
-                self._native[resource] = self._nodes.offering(resource)
+                self._native[resource] = self._nodes.where(partial(_offers, resource))
             mask &= self._native[resource]
         return mask if mask.any() else None
 
@@ -104,6 +107,10 @@ class ExtendedRoom:
             except DeviceSelectorError:
                 continue  # the search says so
         return n
+
+
+def _offers(resource: str, node: Node) -> bool:
+    return offers(node, resource)
 
 
 def _is_extended(task: Task) -> bool:

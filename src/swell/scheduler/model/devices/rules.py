@@ -31,6 +31,7 @@ from swell.scheduler.model.devices.room import ExtendedRoom
 from swell.scheduler.model.devices.search import Fit
 from swell.scheduler.model.devices.usage import devices_of
 from swell.scheduler.model.devices.wanted import WantedClaim
+from swell.scheduler.model.gpus import faults_text
 from swell.scheduler.model.nodes import NodeTable, slots
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask, Vector
@@ -216,7 +217,7 @@ class DeviceTable:
             yield from self._open(resolved, at_once=at_once, eligible=eligible)
         sound = self._sound(resolved, at_once=at_once)
         if sound is not None and not sound.all():
-            yield NodeVerdict(WaitReason.GPU_FAULT, sound, self._nodes.gpu_faults_text())
+            yield NodeVerdict(WaitReason.GPU_FAULT, sound, faults_text(self._nodes.gpu_faults))
 
     def _sound(self, resolved: ResolvedClaims, *, at_once: bool) -> Mask | None:
         """Returns the nodes whose GPUs are whole, or that give the task none; None for all."""
