@@ -46,8 +46,8 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
     async with live_cluster.connected(plane) as cluster:
         await install_crds(cluster, SystemClock())
         await live_cluster.add_namespace(cluster, NAMESPACE)
-        _fill(plane)
-        await cluster.create(PODS.untyped(), _pod("waiting", "", ""))
+        fill(plane, itertools.chain(nodes(N_NODES), _groups(), _pods()))
+        await cluster.create(PODS.untyped(), pod(NAMESPACE, "waiting"))
         port = live_cluster.free_port()
         url = f"http://127.0.0.1:{port}"
         async with live_cluster.observing_binds(cluster, NAMESPACE) as observer:
@@ -77,11 +77,10 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
     }
 
 
-def _fill(plane: ControlPlane) -> None:
-    """Write everything into etcd, many objects to a transaction."""
+def fill(plane: ControlPlane, objects: Iterator[tuple[str, Body]]) -> None:
+    """Write objects into etcd by their keys, many to a transaction."""
     place = urlsplit(plane.etcd_url)
     connection = http.client.HTTPConnection(place.netloc)
-    objects = itertools.chain(_nodes(), _groups(), _pods())
     while batch := tuple(itertools.islice(objects, N_PUTS)):
         puts = [{"requestPut": {"key": _b64(k), "value": _b64(json.dumps(v))}} for k, v in batch]
         connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts}))
@@ -101,10 +100,11 @@ def _meta(name: str, namespace: str = "", **more: object) -> Body:
     return {"name": name, **place, "uid": f"uid-{name}", "creationTimestamp": LONG_AGO, **more}
 
 
-def _nodes() -> Iterator[tuple[str, Body]]:
+def nodes(n_nodes: int) -> Iterator[tuple[str, Body]]:
+    """Yield nodes that are ready, by their keys in etcd."""
     amounts = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "8", "pods": "110"}
     ready = {"type": "Ready", "status": "True"}
-    for n in range(N_NODES):
+    for n in range(n_nodes):
         name = f"node-{n}"
         yield (
             f"/registry/minions/{name}",
@@ -145,11 +145,12 @@ def _groups() -> Iterator[tuple[str, Body]]:
 def _pods() -> Iterator[tuple[str, Body]]:
     for n in range(N_PODS):
         gang, index = divmod(n, GANG)
-        pod = _pod(f"gang-{gang}-{index}", f"gang-{gang}", f"node-{n % N_NODES}")
-        yield f"/registry/pods/{NAMESPACE}/gang-{gang}-{index}", pod
+        member = pod(NAMESPACE, f"gang-{gang}-{index}", f"gang-{gang}", f"node-{n % N_NODES}")
+        yield f"/registry/pods/{NAMESPACE}/gang-{gang}-{index}", member
 
 
-def _pod(name: str, group: str, node: str) -> Body:
+def pod(namespace: str, name: str, group: str = "", node: str = "") -> Body:
+    """Return a pod of ours that runs on a node, or waits for one."""
     request = {"cpu": "1", "memory": "2Gi"}
     container = {"name": "main", "image": "local", "resources": {"requests": request}}
     annotations = {"scheduling.k8s.io/group-name": group} if group else {}
@@ -157,7 +158,7 @@ def _pod(name: str, group: str, node: str) -> Body:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _meta(name, NAMESPACE, annotations=annotations),
+        "metadata": _meta(name, namespace, annotations=annotations),
         "spec": {"schedulerName": "swell", "nodeName": node, "containers": [container]},
         "status": status,
     }
