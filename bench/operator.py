@@ -24,7 +24,7 @@ from bench.http import embedded_server
 from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES, PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.cli.controllers.process import collect_seldom
+from swell.cli.command_line import collect_seldom
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.cluster.kube.policy import LIMITS

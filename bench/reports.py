@@ -16,7 +16,7 @@ import time
 from bench.http import embedded_server
 from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES, PODS
 from swell.api.meta import Body, Key
-from swell.cli.controllers.process import collect_seldom
+from swell.cli.command_line import collect_seldom
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.operator.aitrainingjob.kind import ai_training_job_kind

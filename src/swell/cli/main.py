@@ -15,6 +15,7 @@ from swell.cli.command_line import (
     USAGE,
     CommandError,
     Quietness,
+    collect_seldom,
 )
 
 TYPE_CHECKING = False  # that of `typing` is slow to load
@@ -301,6 +302,7 @@ def _overview() -> str:
 
 
 def main() -> None:
+    collect_seldom()
     _open_standard_streams()
     sys.exit(run(sys.argv[1:]))
 

@@ -73,7 +73,8 @@ def _answer(name: str, checks: Mapping[str, Check], verbose: bool) -> HealthAnsw
 class Endpoints:
     """Serves health and metrics over HTTP until cancelled.
 
-    aiohttp is imported only when this runs, because importing it is slow (ADR 14).
+    aiohttp is imported only when this runs, because importing it is slow (ADR 14): it keeps the
+    event loop for a tenth of a second, which a program may want for its first lists.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Endpoints:
         port: int,
         access: PathAccess | None = None,
         tls: ssl.SSLContext | None = None,
+        begins_after_s: float = 0.0,
     ) -> None:
         self._health = health
         self._metrics = metrics
@@ -92,11 +94,13 @@ class Endpoints:
         self._tls = tls
         self._host = host
         self._port = port
+        self._begins_after_s = begins_after_s
         # The port given, or a free one if that was 0. It is known once `serving` is set.
         self.port = 0
         self.serving = asyncio.Event()
 
     async def run(self) -> None:
+        await asyncio.sleep(self._begins_after_s)
         from aiohttp import web
 
         app = web.Application(client_max_size=1024)

@@ -13,7 +13,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TextIO, cast
 
-import structlog
+if "rich" in sys.modules:
+    import structlog
+else:
+    # structlog loads rich, where that is installed, for tracebacks in colours: longer than all else
+    # of it takes, and no log of ours has them.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    import structlog
+
+    del sys.modules["rich"]
 
 from swell.api.meta import Key
 from swell.api.times import format_micro_time

@@ -56,14 +56,12 @@ class ProgramDependencies:
     health: HealthChecks
 
 
+# By then the first lists are read and the first pods bound, where nothing is slow. No probe of a
+# kubelet comes earlier.
+_ENDPOINTS_AFTER_S = 0.3
+
 # Adds the services of a controller to the manager of its process.
 AddServices = Callable[[Manager, ProgramDependencies], Awaitable[None]]
-
-
-def collect_seldom() -> None:
-    """Make garbage collections rare: each looks through the caches of the whole cluster."""
-    # The defaults are 700, 10 and 10; `bench/operator.py` runs with these, too.
-    gc.set_threshold(50_000, 50, 1000)
 
 
 def run_controller(
@@ -74,7 +72,7 @@ def run_controller(
     shown = process.endpoints
     as_json = shown.log_format is LogFormat.JSON
     logs.configure(level=level_of(shown.log_level), json=as_json, clock=SystemClock())
-    collect_seldom()
+    gc.freeze()  # modules and classes stay for good: no collection need look at them
     try:
         asyncio.run(_serve(process, access, add_services, limits))
     except ServiceFailedError as error:
@@ -159,12 +157,19 @@ def _add_endpoints(manager: Manager, shown: EndpointOptions, parts: ProgramDepen
             guard = PathAccess(parts.cluster, parts.clock, METRICS_PATH)
             tls = server_tls(shown.metrics_cert_dir)
         endpoints = Endpoints(
-            parts.health, parts.metrics, host=host, port=port, access=guard, tls=tls
+            parts.health,
+            parts.metrics,
+            host=host,
+            port=port,
+            access=guard,
+            tls=tls,
+            begins_after_s=_ENDPOINTS_AFTER_S,
         )
         manager.add(f"http {shown.metrics_addr}", endpoints.run)
     if shown.health_addr:
         host, port = host_port(shown.health_addr)
-        manager.add(f"http {shown.health_addr}", Endpoints(parts.health, host=host, port=port).run)
+        plain = Endpoints(parts.health, host=host, port=port, begins_after_s=_ENDPOINTS_AFTER_S)
+        manager.add(f"http {shown.health_addr}", plain.run)
 
 
 def _add_traces(manager: Manager, process: ControllerProcess, parts: ProgramDependencies) -> None:
