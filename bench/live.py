@@ -38,19 +38,28 @@ from tests.testbed import binaries
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 from tests.testbed.processes import ChildProcess
 
-N_NODES = 1000
-N_PODS = 3000
 GANG = 8
 BARE = "bare"
 BOUND_S_MAX = 300.0
 NOTICE_S = 3
-N_ROUNDS = 5
-N_ROUNDS_OF_OTHERS = 2
 NOTICE = {f"{PREFIX}notice-delay": f"{NOTICE_S}s"}
 SETTLE_S = 1.0
 KUBE_GROUPS: Resource[Body] = Resource(
     "scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", dict
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many nodes there are, how many pods each contender binds, and how often."""
+
+    n_nodes: int
+    n_pods: int
+    n_rounds: int
+    n_rounds_of_others: int
+
+
+USUAL = Size(n_nodes=1000, n_pods=3000, n_rounds=5, n_rounds_of_others=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,7 @@ class Site:
     plane: ControlPlane
     cluster: KubeCluster
     nodes: ChildProcess
+    size: Size
 
     def spent(self) -> Spent:
         return Spent(
@@ -138,6 +148,12 @@ class Site:
 
 def run(names: Sequence[str] = ()) -> dict[str, object]:
     """All figures; or why there are none."""
+    figures = compare(USUAL, names)
+    return figures if names or len(figures) == 1 else figures | measure_idle()
+
+
+def compare(size: Size, names: Sequence[str] = ()) -> dict[str, object]:
+    """Return the figures of all contenders, or of those named; or why there are none."""
     try:
         binaries.require((*binaries.CONTROL_PLANE, "kube-scheduler"))
     except binaries.BinariesMissingError as error:
@@ -145,22 +161,21 @@ def run(names: Sequence[str] = ()) -> dict[str, object]:
     busy: dict[str, object] = {"machine: busy before, %": round(live_cluster.busy_percent())}
     chosen = [one for one in CONTENDERS if not names or one.name in names]
     with running_control_plane(controllers=(), api_server_flags=live_cluster.SERVER_FLAGS) as plane:
-        rounds = asyncio.run(_measure(plane, chosen))
-    figures = busy | _figures(rounds)
-    return figures if names else figures | measure_idle()
+        rounds = asyncio.run(_measure(plane, chosen, size))
+    return busy | _figures(rounds)
 
 
-async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> list[Round]:
+async def _measure(plane: ControlPlane, chosen: Sequence[Contender], size: Size) -> list[Round]:
     rounds: list[Round] = []
     async with live_cluster.connected(plane) as cluster:
         await install_crds(cluster, SystemClock())
         with live_cluster.running(
-            plane, "hollow", live_cluster.hollow_nodes(plane, N_NODES)
+            plane, "hollow", live_cluster.hollow_nodes(plane, size.n_nodes)
         ) as nodes:
-            await live_cluster.until_printed(nodes, f"{N_NODES} nodes ready")
-            site = Site(plane, cluster, nodes)
-            for n in range(N_ROUNDS):
-                others = n < N_ROUNDS_OF_OTHERS
+            await live_cluster.until_printed(nodes, f"{size.n_nodes} nodes ready")
+            site = Site(plane, cluster, nodes, size)
+            for n in range(size.n_rounds):
+                others = n < size.n_rounds_of_others
                 rounds.append(await _round(site, [c for c in chosen if c.is_ours or others], n))
     return rounds
 
@@ -178,62 +193,66 @@ async def _round(site: Site, contenders: Sequence[Contender], n: int) -> Round:
 
 
 async def _bare(site: Site, namespace: str) -> Result:
-    plane, cluster = site.plane, site.cluster
-    await _create_pods(cluster, namespace, "nobody")
+    plane, cluster, n_pods = site.plane, site.cluster, site.size.n_pods
+    await _create_pods(site, namespace, "nobody")
     terms = ("bench.live_bare", str(plane.kubeconfig), namespace, str(N_CALLS))
     command = [sys.executable, "-m", *terms]
     async with live_cluster.observing_binds(cluster, namespace) as observer:
         before = site.spent()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         said, _ = await process.communicate()
-        await observer.until(N_PODS, BOUND_S_MAX)
+        await observer.until(n_pods, BOUND_S_MAX)
         spent = site.spent() - before
     await live_cluster.remove_pods(cluster, namespace)
-    rate, own_cpu_s = N_PODS / observer.span_s, float(said)
-    return _result(rate, rate, own_cpu_s, spent)
+    rate, own_cpu_s = n_pods / observer.span_s, float(said)
+    return _result(n_pods, rate, rate, own_cpu_s, spent)
 
 
 async def _contend(site: Site, one: Contender, namespace: str) -> Result:
     plane, cluster, port = site.plane, site.cluster, live_cluster.free_port()
+    n_pods = site.size.n_pods
     with live_cluster.running(plane, one.name, one.command(plane, port)) as process:
         await live_cluster.until_ready(process, one.url(port), plane)
         await asyncio.sleep(SETTLE_S)
         async with live_cluster.observing_binds(cluster, namespace) as observer:
             with live_cluster.halted(process):
-                await _create_for(cluster, one, namespace)
+                await _create_for(site, one, namespace)
                 await asyncio.sleep(SETTLE_S)
                 before, own_before_s = site.spent(), live_cluster.cpu_s(process)
             begun = time.monotonic()
-            await observer.until(N_PODS, BOUND_S_MAX)
+            await observer.until(n_pods, BOUND_S_MAX)
             await asyncio.sleep(SETTLE_S)
             own_cpu_s = live_cluster.cpu_s(process) - own_before_s
             spent = site.spent() - before
         await live_cluster.remove_pods(cluster, namespace)
     from_go_s = max(observer.bound_at.values()) - begun
-    return _result(N_PODS / observer.span_s, N_PODS / from_go_s, own_cpu_s, spent)
+    return _result(n_pods, n_pods / observer.span_s, n_pods / from_go_s, own_cpu_s, spent)
 
 
-def _result(rate: float, rate_from_go: float, own_cpu_s: float, spent: Spent) -> Result:
+def _result(
+    n_pods: int, rate: float, rate_from_go: float, own_cpu_s: float, spent: Spent
+) -> Result:
     return Result(
         rate,
         rate_from_go,
-        1000 * own_cpu_s / N_PODS,
-        1000 * spent.servers_cpu_s / N_PODS,
-        1000 * spent.nodes_cpu_s / N_PODS,
-        spent.n_writes / N_PODS,
+        1000 * own_cpu_s / n_pods,
+        1000 * spent.servers_cpu_s / n_pods,
+        1000 * spent.nodes_cpu_s / n_pods,
+        spent.n_writes / n_pods,
     )
 
 
-async def _create_for(cluster: KubeCluster, one: Contender, namespace: str) -> None:
+async def _create_for(site: Site, one: Contender, namespace: str) -> None:
     scheduler = "swell" if one.is_ours else "default-scheduler"
-    groups = [f"g-{n}" for n in range(N_PODS // GANG)] if one.gangs else []
-    await _create_pods(cluster, namespace, scheduler, groups)
+    groups = [f"g-{n}" for n in range(site.size.n_pods // GANG)] if one.gangs else []
+    await _create_pods(site, namespace, scheduler, groups)
 
 
 async def _create_pods(
-    cluster: KubeCluster, namespace: str, scheduler: str, groups: Sequence[str] = ()
+    site: Site, namespace: str, scheduler: str, groups: Sequence[str] = ()
 ) -> None:
     """Pods in a namespace of their own, alone or, in turn, members of groups."""
+    cluster = site.cluster
     await live_cluster.add_namespace(cluster, namespace)
     is_ours = scheduler == "swell"
     make_group = _our_group if is_ours else _kube_group
@@ -241,7 +260,7 @@ async def _create_pods(
     await live_cluster.create_all(cluster, kind, (make_group(namespace, name) for name in groups))
     bodies = (
         _pod(namespace, f"p-{n}", scheduler, groups[n // GANG] if groups else "")
-        for n in range(N_PODS)
+        for n in range(site.size.n_pods)
     )
     await live_cluster.create_all(cluster, PODS.untyped(), bodies)
 
