@@ -405,7 +405,8 @@ def test_malformed_job_fails_and_says_why() -> None:
 def test_malformed_job_that_has_failed_is_quiet() -> None:
     """It is said once."""
     found = malformed(port="many")
-    found.body["status"] = {"phase": "Failed", "observedGeneration": 3}
+    ended = {"type": "Completed", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+    found.body["status"] = {"phase": "Failed", "observedGeneration": 3, "conditions": [ended]}
 
     assert writes(plan_for(found)) == []
 
