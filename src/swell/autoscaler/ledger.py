@@ -330,9 +330,9 @@ class Ledger:
         tallied = tally(view, own, self._is_counted)
         # A TrainingJob is Creating until its pods run: it waits only if one has no node.
         is_waiting = view.is_waiting or (view.is_creating and tallied.has_unscheduled)
-        hopeless = is_waiting and is_hopeless(
-            view, self._counted_nodes, is_refused=view.group in self._refused
-        )
+        # A gang is bound as a whole: with its first pod bound, a refusal is of the time before.
+        is_refused = view.group in self._refused and not any(pod.node for pod in own)
+        hopeless = is_waiting and is_hopeless(view, self._counted_nodes, is_refused=is_refused)
         asking = tuple(count for count in tallied.counts if not count.node)
         self._states[job] = JobState(
             view, tallied.roles, is_waiting and not hopeless, hopeless, asking

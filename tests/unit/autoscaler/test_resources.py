@@ -285,6 +285,16 @@ def test_job_refused_for_its_queue_is_hopeless(reason: str, hopeless: bool) -> N
     assert [j.is_hopeless for j in look(NODE, job, a_group("w", reason=reason)).jobs] == [hopeless]
 
 
+def test_refusal_is_over_with_the_first_bound_pod() -> None:
+    """The scheduler writes that later than it binds: the others are about to take room."""
+    job = a_job("w", phase="Pending", t=a_role(2, 4, cpu="1"))
+    group = a_group("w", reason="QueueQuotaExceeded")
+    snapshot = look(NODE, job, group, a_pod("w", "t", 0, "n", cpu="1"), a_pod("w", "t", 1, cpu="1"))
+
+    assert [one.is_hopeless for one in snapshot.jobs] == [False]
+    assert snapshot.cluster.of("cpu").requested == 2000
+
+
 def test_reasons_of_refusal_are_the_schedulers() -> None:
     """The names are those the scheduler writes."""
     assert {reason.value for reason in SchedulerReason} >= REFUSED_FOR_QUEUE
