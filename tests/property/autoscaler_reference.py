@@ -309,7 +309,9 @@ def resources_of(objects: AutoscalerObjects) -> tuple[RefCluster, list[RefJob]]:
     _read_limits(cluster, objects)
     jobs = jobs_of(objects)
     for job in jobs:
-        job.hopeless = job.waiting and (job.refused or _impossible(job, cluster, offers))
+        bound = any(pod.spec.node_name for role in job.roles for pod in role.pods)
+        refused = job.refused and not bound  # a refusal is of the time before the first binding
+        job.hopeless = job.waiting and (refused or _impossible(job, cluster, offers))
     taken = set()
     for job in jobs:
         for role in job.roles:

@@ -15,6 +15,7 @@ from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.room import NOWHERE, Room
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.cluster.embedded.storage import Commit
+from swell.runtime.informer import Informer
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import all_of, owner_of, pod_states, pods_in
 from swell.sim.world import SimulatedWorld
@@ -235,16 +236,40 @@ class NoRestart:
 
 @dataclass
 class NotInVain:
-    """No role makes room for a job that can never start."""
+    """No role makes room for a job that can never start, as far as the autoscaler can know.
+
+    While its pods lag behind, those that hold the room may look as if they had none yet.
+    """
 
     world: SimulatedWorld
     name: str = "not in vain"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        _, after = job_states(commit)
-        for record in after.status.scale_records if after is not None else ():
-            if record.for_.endswith(f"/{HOPELESS}"):
+        before, after = job_states(commit)
+        if before is None or after is None or not commit.actor.startswith(AUTOSCALER):
+            return
+        for record in after.status.scale_records:
+            is_new = record not in before.status.scale_records
+            if is_new and record.for_.endswith(f"/{HOPELESS}") and self._sees_all_nodes(commit):
                 yield f"{commit.key} shrank for {record.for_}"
+
+    def _sees_all_nodes(self, commit: Commit) -> bool:
+        """Whether the autoscaler knows of every bound pod on which node it is."""
+        bound = {
+            (pod.metadata.key, pod.spec.node_name)
+            for pod in pods_in(self.world)
+            if pod.spec.node_name
+        }
+        caches = (
+            process.exposed.get(str(PODS))
+            for process in self.world.processes
+            if process.name == commit.actor
+        )
+        return all(
+            bound <= {(pod.metadata.key, pod.spec.node_name) for pod in cache.all()}
+            for cache in caches
+            if isinstance(cache, Informer)
+        )
 
 
 @dataclass

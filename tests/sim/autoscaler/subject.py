@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from swell.api.kinds import PODS
 from swell.autoscaler.controller import Autoscaler, AutoscalerMeters
 from swell.autoscaler.informers import AutoscalerInformers
 from swell.autoscaler.settings import AutoscalerSettings
@@ -72,6 +73,7 @@ def autoscaler_main(settings: AutoscalerSettings, flaw: Flaw | None = None) -> M
             random=ports.random,
             meters=AutoscalerMeters(passes=BugMeter()),
         )
+        ports.exposed[str(PODS)] = informers.pods
         if flaw is not None:
             flaw(autoscaler)
         await asyncio.gather(informers.run(), autoscaler.run())
