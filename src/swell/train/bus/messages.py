@@ -288,4 +288,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_frame(raw: bytes) -> Frame:
     """The frame in these bytes. Raises ValueError when they are none."""
-    return _DECODER.decode(raw)
+    try:
+        return _DECODER.decode(raw)
+    except RecursionError as error:
+        raise ValueError("nested deeper than any message") from error
