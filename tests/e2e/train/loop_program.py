@@ -6,7 +6,9 @@ One process, without Swell: `python -m tests.e2e.train.loop_program`.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -143,9 +145,30 @@ def closure() -> None:
             optimizer.step(lambda: loss_of(model, X, Y))
 
 
+def first_example_of_the_page() -> int:
+    """The steps of the first example in docs/training.md, run as it is written there."""
+    text = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
+    example = text.partition("```python\n")[2].partition("```")[0]
+    net = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with tempfile.TemporaryDirectory() as folder:
+        names = {
+            "net": net,
+            "optimizer": optimizer,
+            "criterion": torch.nn.MSELoss(),
+            "data": torch.utils.data.TensorDataset(X.repeat(20, 1), Y.repeat(20, 1)),
+            "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 2),
+        }
+        exec(example.replace("/ckpt/a", folder), names)
+        assert list(Path(folder).iterdir())
+    steps: int = names["model"].steps
+    return steps
+
+
 def main() -> None:
     several = [torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)] * 2
     found = {
+        "first example of the page": first_example_of_the_page(),
         "scaler": weights_after_a_scaled_step_breaks(),
         "left out": an_update_left_out_is_confirmed(),
         "stream": samples_of(Stream()),

@@ -229,6 +229,27 @@ def test_members_that_scale_by_the_noise_have_equal_weights(cluster: TrainingClu
     assert np.ptp(np.array(finals), axis=0).max() < 1e-9
 
 
+def test_a_wrapper_of_the_users_own_ends_as_if_undisturbed(
+    cluster: TrainingCluster, undisturbed: np.ndarray
+) -> None:
+    """It is made anew for every group, and averages without knowing how large the parts are."""
+    cluster.set_variable("WRAP", "own")
+    cluster.begin(3)
+    cluster.wait_for_size(3, within_s=WITHIN_S)
+    cluster.set_pace(SLOW_S)
+    killed = cluster.replace(1)
+    cluster.wait_for_size(2, killed, WITHIN_S)
+    cluster.wait_for_size(3, killed, WITHIN_S)
+    cluster.set_pace(0.0)
+
+    assert cluster.wait_for_end(600) == [0, 0, 0]
+
+    finals = [fact["final"] for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 3
+    for final in finals:
+        assert np.abs(np.array(final) - undisturbed).max() < 1e-5
+
+
 @pytest.mark.parametrize("wrap", ["", "fsdp"])
 def test_batches_in_parts_end_as_if_undisturbed(
     cluster: TrainingCluster, undisturbed: np.ndarray, wrap: str
@@ -265,7 +286,13 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
     assert found.pop("two updates").startswith("a second optimizer.step() in one step")
     assert found.pop("closure").startswith("optimizer.step has a closure")
     assert found.pop("optimizers").startswith("the optimizer is a list: give one optimizer")
-    assert found == {"scaler": True, "left out": True, "stream": 48, "workers": 48}
+    assert found == {
+        "scaler": True,
+        "left out": True,
+        "stream": 48,
+        "workers": 48,
+        "first example of the page": 6,
+    }
 
 
 def test_under_torchrun_and_alone_it_runs_unchanged(tmp_path: Path) -> None:

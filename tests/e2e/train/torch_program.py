@@ -64,6 +64,32 @@ def backward(model: Elastic, criterion: Any, x: torch.Tensor, y: torch.Tensor) -
             (loss * len(some_x) / len(x)).backward()
 
 
+class OwnWrapper:
+    """A wrapper of a user's own: it averages each gradient over the members as it comes."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(self.average)
+            for parameter in module.parameters()
+        ]
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self._module(x)
+        return output
+
+    @staticmethod
+    def average(parameter: torch.Tensor) -> None:
+        if parameter.grad is not None:
+            torch.distributed.all_reduce(parameter.grad)
+            parameter.grad /= torch.distributed.get_world_size()
+
+    def __del__(self) -> None:
+        """The next group has a wrapper of its own."""
+        for hook in self._hooks:
+            hook.remove()
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(INDEX)
@@ -80,6 +106,8 @@ def main() -> None:
     if os.environ.get("WRAP") == "fsdp":
         more = {"wrap": train.fsdp, "redundancy_steps": int(os.environ.get("COPY_STEPS", "10"))}
         more["redundancy"] = int(os.environ.get("COPIES", "1"))
+    if os.environ.get("WRAP") == "own":
+        more = {"wrap": OwnWrapper}
     more["save_every"] = float(os.environ.get("SAVE_EVERY", "600"))
     if os.environ.get("SCALE"):
         more |= {"scale": "member", "lr_rule": os.environ["SCALE"]}
