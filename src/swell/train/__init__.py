@@ -6,6 +6,7 @@ it has to. Its files, in reading order:
 - `elastic`: `Elastic`, the user's model in a group whose size may change at every step.
 - `jax`: `Jax`, trees of arrays of a JAX program in an elastic group.
 - `engine`: join, form, step, redo, leave; it knows no framework.
+- `setbacks`: errors that look like a death, and who gives up when nobody has died.
 - `collectives`: what the engine needs of a framework's collectives, and of a model.
 - `backends`: collectives and models of the frameworks.
 - `data`: each sample exactly once in an epoch.

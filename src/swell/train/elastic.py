@@ -274,6 +274,7 @@ class Elastic:
                 release_file=self._place.release if self._place else None,
                 hooks=self._hooks,
                 hang=hang_watch_of(os.environ) if self._place else None,
+                warn=_warn,
             )
             is_scaled = self._scale == "member" and self._lr_rule == "adascale"
             self._engine_made.measures.noise_counts = is_scaled

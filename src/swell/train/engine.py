@@ -31,6 +31,7 @@ from swell.train.group import Group
 from swell.train.hang import HangWatch
 from swell.train.reports.measures import Measures
 from swell.train.reports.reporter import Reporter
+from swell.train.setbacks import Setbacks
 from swell.train.state.ledger import Progress, TrainLedger
 
 # The status of a process that left because it was told to; 0 would say that all is trained.
@@ -79,6 +80,7 @@ class Engine:
         release_file: Path | None = None,
         hooks: TrainHooks | None = None,
         hang: HangWatch | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.group, self.collectives, self.learner = group, collectives, learner
         self.ledger, self._index, self._saver = ledger, index, saver
@@ -87,6 +89,7 @@ class Engine:
         self.reporter = Reporter(group.publish, saver, hang=hang)
         self.measures = Measures(collectives, self.reporter.facts, ledger)
         self._schedule = SaveSchedule(collectives)
+        self._setbacks = Setbacks(warn)
         self.now: Generation | None = None
         self._held, self._trained = NOTHING, False
         self._broken = False
@@ -146,8 +149,7 @@ class Engine:
         try:
             yield
         except (GroupBrokenError, RuntimeError, OSError, ValueError) as error:
-            ours = isinstance(error, GroupBrokenError) or self.collectives.is_failure(error)
-            if not ours and not self.group.is_aborted(formed.plan.generation):
+            if not self._means_a_death(error, formed.plan):
                 raise
             self._broken = True
             self.group.failed(formed.plan.generation)
@@ -235,6 +237,19 @@ class Engine:
         """Swallow an error that means that the group broke up, and say so to the others."""
         with contextlib.suppress(GroupBrokenError), self.broken_up():
             yield
+
+    def _means_a_death(self, error: Exception, plan: GroupPlan) -> bool:
+        """Whether an error comes of a member's death, and not of the program."""
+        if self.group.is_aborted(plan.generation):
+            return True
+        is_group = isinstance(error, GroupBrokenError)
+        # One process alone exchanges nothing: whatever fails there is the program's.
+        if not is_group and (plan.size == 1 or not self.collectives.is_failure(error)):
+            return False
+        members = frozenset(member.incarnation for member in plan.members)
+        now = time.monotonic()
+        self._setbacks.add(self.ledger.progress.step, members, error, now)
+        return is_group or not self._setbacks.is_too_much(now)
 
     # ---- changes
 

@@ -164,6 +164,19 @@ def test_an_error_of_the_script_is_its_own() -> None:
         run()
 
 
+def test_one_process_alone_has_no_group_to_blame() -> None:
+    """An error that looks like a lost line is the program's own: nothing is exchanged there."""
+    model = Elastic({"w": np.zeros(1)})
+
+    def run() -> None:
+        for _ in model.batches(4, 2):
+            with model.step():
+                raise ConnectionResetError("of the script's own data base")
+
+    with pytest.raises(ConnectionResetError, match="data base"):
+        run()
+
+
 def test_wrong_arguments_are_refused_in_a_sentence() -> None:
     """Each message names the value and the choices."""
     with pytest.raises(TrainError, match=r'scale is one of global, member.*not "local"'):
