@@ -149,7 +149,7 @@ class Engine:
         try:
             yield
         except (GroupBrokenError, RuntimeError, OSError, ValueError) as error:
-            if not self._means_a_death(error, formed.plan):
+            if not self._is_breakup(error, formed.plan):
                 raise
             self._broken = True
             self.group.failed(formed.plan.generation)
@@ -238,7 +238,7 @@ class Engine:
         with contextlib.suppress(GroupBrokenError), self.broken_up():
             yield
 
-    def _means_a_death(self, error: Exception, plan: GroupPlan) -> bool:
+    def _is_breakup(self, error: Exception, plan: GroupPlan) -> bool:
         """Whether an error comes of a member's death, and not of the program."""
         if self.group.is_aborted(plan.generation):
             return True
