@@ -11,9 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from swell.scheduler.model.node_states import NodeColumns
 from swell.scheduler.model.nodes import NodeTable, fits
-from swell.scheduler.model.resources import Mask, Matrix, Places, Vector
+from swell.scheduler.model.resources import Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
 from swell.scheduler.node_scores import NodeScores
 
@@ -66,26 +65,17 @@ class ScoresAhead:
 
     def _after(self, shape: Shape, states: Places, n: int) -> Matrix:
         """Computes the scores in some states (columns) after 0, 1, ... n - 1 tasks."""
-        known = self._nodes.states
-        scores = np.full((n, len(states)), -np.inf)
-        # Most nodes that got tasks are full by now: they need no scores.
-        some = np.flatnonzero(self._starts(shape, known.columns(states)))
-        if len(some):
-            columns = known.columns(np.tile(states[some], n))
-            taken = np.multiply.outer(shape.request, _counting(n, len(some)))
-            columns.idle[:] -= taken
-            columns.future[:] -= taken
-            found = self._scores.of_load(shape, columns)
-            found[~self._starts(shape, columns)] = -np.inf
-            scores[:, some] = found.reshape(n, -1)
-        return scores
-
-    def _starts(self, shape: Shape, columns: NodeColumns) -> Mask:
-        """Returns where a task of a shape can start now."""
-        fitting = fits(shape, self._scores.usable(shape, columns.idle))
-        if not self._nodes.idle_is_future:
-            fitting &= fits(shape, self._scores.usable(shape, columns.future))
-        return fitting
+        nodes, scores = self._nodes, self._scores
+        # All after none, all after one, and so on.
+        columns = nodes.states.columns(np.concatenate([states] * n))
+        taken = np.multiply.outer(shape.request, _counting(n, len(states)))
+        idle = columns.idle - taken
+        found = scores.of_load(shape, columns._replace(idle=idle))
+        fitting = fits(shape, scores.usable(shape, idle))
+        if not nodes.idle_is_future:
+            fitting &= fits(shape, scores.usable(shape, columns.future - taken))
+        found[~fitting] = -np.inf
+        return found.reshape(n, -1)
 
 
 @lru_cache(maxsize=512)

@@ -50,6 +50,15 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
+class NearCells:
+    """The cells that have a domain below the root in common with one cell, and its domains."""
+
+    cell: int
+    domains: list[int]
+    cells: Indexes
+
+
+@dataclass(frozen=True, slots=True)
 class TreeEntry:
     """One domain as it is described: its own nodes by place, and its children by name."""
 
@@ -128,7 +137,7 @@ class DomainTree:
             pairs = cell * (len(names) + 1) + self._layers[tier]
             cell = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         self.cells = Cells(cell)
-        self._cells_near: dict[int, Indexes] = {}
+        self._near: dict[int, NearCells] = {}
 
     def sums(self, amounts: Matrix) -> Matrix:
         """Returns the sum over each domain's nodes of amounts (rows x nodes): rows x domains."""
@@ -151,15 +160,17 @@ class DomainTree:
         found: list[int] = self._stacked[:, place].tolist()
         return [domain for domain in found if domain < self.root]
 
-    def cells_near(self, place: int) -> Indexes:
-        """Returns the cells that share a domain below the root with a node's."""
-        cell = int(self.cells.of_node[place])
-        found = self._cells_near.get(cell)
+    def near(self, place: int) -> NearCells:
+        """Returns the domains below the root that a node is in, and all their cells."""
+        cell = self.cells.of_node.item(place)
+        found = self._near.get(cell)
         if found is None:
-            # All its domains: one may be beside another, and not around it.
-            near = [self.members[domain] for domain in self.domains_at(place)]
-            nodes = np.concatenate(near) if near else _NOWHERE
-            found = self._cells_near[cell] = np.unique(self.cells.of_node[nodes])
+            domains = self.domains_at(place)
+            # All of them: one may be beside another, and not around it.
+            nodes = np.concatenate([_NOWHERE, *(self.members[domain] for domain in domains)])
+            found = self._near[cell] = NearCells(
+                cell, domains, np.unique(self.cells.of_node[nodes])
+            )
         return found
 
     def at_tier(self, tier: int) -> Indexes | None:

@@ -58,6 +58,12 @@ class NodeStates:
         """Returns the amounts of some states."""
         return self._parts(self._rows[states])
 
+    def used(self, states: Places, resources: Places) -> Matrix:
+        """Returns what is used of some resources in some states: one row a state."""
+        rows = self._rows[states]
+        found: Matrix = rows[:, resources] - rows[:, resources + self._width]
+        return found
+
     def since(self, number: int, shape: Shape, *, now: bool) -> NodeColumns:
         """Returns the amounts of all states from this number on.
 

@@ -17,7 +17,7 @@ from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
 from swell.scheduler.hooks import GatheringScores, Hooks
-from swell.scheduler.model.domain_tree import DomainTree, Indexes
+from swell.scheduler.model.domain_tree import DomainTree, Indexes, NearCells
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Matrix, Vector
 from swell.scheduler.model.sub_groups import SubGroup
@@ -116,10 +116,11 @@ class _TopologyScores:
         self._divisor = np.where(allocatable > 0, allocatable, _NOTHING)
         self.has: list[list[float]] = self._divisor.T.tolist()
         self._position = len(nodes.changes)
+        self._are_ready = bool(ready.all())
         self._used_at = self._used_by_node()
-        self._used = self.tree.sums(self._used_at)
+        self._used = self.tree.sums(self._used_at.T)
         self._cells = self.tree.cells
-        self._tiers = _FadingTiers(self.tree, arguments.fading)
+        self.tiers = _FadingTiers(self.tree, arguments.fading, _SCORE_MAX * arguments.weight)
 
     def of_domains(self, job: JobInfo, part: SubGroup | None) -> Vector:
         """Returns the score of every domain for the pods of a job or sub-group.
@@ -150,15 +151,12 @@ class _TopologyScores:
         self._follow()
         request = task.shape.request[self._rows]
         packing = self._packed(self._used, request)
+        padded = np.append(packing, 1.0)  # a node in no domain of a tier counts as in a full one
 
         def ahead() -> Callable[[int, int], tuple[Indexes, Vector]]:
-            return _PackingAhead(self, packing, request.tolist()).placed
+            return _PackingAhead(self, padded, request.tolist()).placed
 
-        return GatheringScores(self.of_cells(packing), self._cells, ahead=ahead)
-
-    def of_cells(self, packing: Vector, cells: Indexes | None = None) -> Vector:
-        """Returns the score of some cells, or of all, by the packing of their domains."""
-        return self._tiers.spread(packing, cells) * (_SCORE_MAX * self._arguments.weight)
+        return GatheringScores(self.tiers.of_all(padded), self._cells, ahead=ahead)
 
     def used_of(self, domain: int) -> list[float]:
         found: list[float] = self._used[:, domain].tolist()
@@ -212,8 +210,10 @@ class _TopologyScores:
         return counts
 
     def _used_by_node(self) -> Matrix:
+        """Returns what is used of the resources on each node: one row a node."""
         nodes = self._session.snapshot.nodes
-        used: Matrix = (nodes.allocatable[self._rows] - nodes.idle[self._rows]) * nodes.ready
+        used = nodes.states.used(nodes.state_of(), self._rows)
+        used[~nodes.ready] = 0.0
         return used
 
     def _follow(self) -> None:
@@ -223,15 +223,15 @@ class _TopologyScores:
         if position == self._position:
             return
         # Each once, in whatever order: amounts are whole numbers, so their sums are exact.
-        changed = np.array(list(set(nodes.changes[self._position :])), dtype=np.intp)
+        changed = np.array([*{*nodes.changes[self._position :]}], dtype=np.intp)
         self._position = position
         # By their states: to read the matrices would bring them up to date for every gang.
-        columns = nodes.states.columns(nodes.state_of(changed))
-        now = (columns.allocatable - columns.idle)[self._rows]
-        now *= nodes.ready[changed]
-        difference = now - self._used_at[:, changed]
-        self._used_at[:, changed] = now
-        self.tree.add(self._used, changed, difference)
+        now = nodes.states.used(nodes.state_of(changed), self._rows)
+        if not self._are_ready:
+            now[~nodes.ready[changed]] = 0.0
+        difference = now - self._used_at[changed]
+        self._used_at[changed] = now
+        self.tree.add(self._used, changed, difference.T)
 
 
 class _PackingAhead:
@@ -241,22 +241,21 @@ class _PackingAhead:
     root changes for all nodes alike, so it stays as it is, and only cells near the pod change.
     """
 
-    def __init__(self, scores: _TopologyScores, packing: Vector, request: list[float]) -> None:
+    def __init__(self, scores: _TopologyScores, padded: Vector, request: list[float]) -> None:
         self._scores = scores
-        self._packing = packing.copy()
+        self._padded = padded
         self._request = request
         self._used: dict[int, list[float]] = {}  # by domain
 
     def placed(self, node: int, n: int) -> tuple[Indexes, Vector]:
         """Returns the cells near a node with their scores, with n more pods there or beside it."""
-        scores, tree = self._scores, self._scores.tree
-        for domain in tree.domains_at(node):
+        scores, near = self._scores, self._scores.tree.near(node)
+        for domain in near.domains:
             used = self._used.get(domain)
             if used is None:
                 used = self._used[domain] = scores.used_of(domain)
-            self._packing[domain] = self._fill(used, scores.has[domain], n)
-        cells = tree.cells_near(node)
-        return cells, scores.of_cells(self._packing, cells)
+            self._padded[domain] = self._fill(used, scores.has[domain], n)
+        return near.cells, scores.tiers.of_some(self._padded, near)
 
     def _fill(self, used: list[float], has: list[float], n: int) -> float:
         """Adds n requests to what is used of a domain; returns its packing with one more."""
@@ -271,31 +270,39 @@ class _PackingAhead:
 
 
 class _FadingTiers:
-    """Combines the scores of a node's domains, those of higher tiers faded."""
+    """Combines the packing of a node's domains to the score of its cell, higher tiers faded.
 
-    def __init__(self, tree: DomainTree, fading: float) -> None:
+    It is given the packing of all domains, and that of a node in no domain of a tier at the end.
+    """
+
+    def __init__(self, tree: DomainTree, fading: float, highest: float) -> None:
         tiers = range(tree.lowest_tier, tree.root_tier + 1)
         weights = {tier: _fade(fading, tier, tree.lowest_tier) for tier in tiers}
-        total = sum(weights.values())
+        total = sum(weights.values()) / highest
         # By tier that counts: the domain of each cell.
         layers = {
             tier: layer[tree.cells.firsts]
             for tier in tiers
             if weights[tier] and (layer := tree.at_tier(tier)) is not None
         }
-        self._weights = np.array([[weights[tier] / total] for tier in layers])
+        self._weights = np.array([weights[tier] / total for tier in layers])
         self._domains = np.array(list(layers.values()), dtype=np.intp)
         # No node is in a domain of the other tiers.
         self._constant = sum(weights[tier] for tier in tiers if tier not in layers) / total
-        self._padded = np.ones(len(tree.names) + 1)
+        self._near: dict[int, Indexes] = {}  # by cell: the domains of the cells near it
 
-    def spread(self, packing: Vector, cells: Indexes | None = None) -> Vector:
-        """Returns the score of some cells, or of all, by the packing of their domains."""
-        # A node that is in no domain of a tier counts as in a full one there.
-        self._padded[:-1] = packing
-        of_tiers = self._padded[self._domains if cells is None else self._domains[:, cells]]
-        of_tiers *= self._weights
-        total: Vector = of_tiers.sum(axis=0)
+    def of_all(self, padded: Vector) -> Vector:
+        """Returns the score of every cell."""
+        total: Vector = np.dot(self._weights, padded[self._domains])
+        total += self._constant
+        return total
+
+    def of_some(self, padded: Vector, near: NearCells) -> Vector:
+        """Returns the scores of the cells near one."""
+        domains = self._near.get(near.cell)
+        if domains is None:
+            domains = self._near[near.cell] = self._domains[:, near.cells]
+        total: Vector = np.dot(self._weights, padded[domains])
         total += self._constant
         return total
 
