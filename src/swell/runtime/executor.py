@@ -226,8 +226,8 @@ class Executor:
                 return await self._delete(action)
             case IssueSecret(resource):
                 self._observe(resource, await self._issue(action))
-            case DeleteSecret(resource, key):
-                await self._delete_secret(resource, key)
+            case DeleteSecret():
+                await self._delete_secret(action)
         return None
 
     async def _write_status(self, action: PatchStatus) -> object:
@@ -260,9 +260,16 @@ class Executor:
         record = patch_object(action.resource, action.key, action.uid, body, version=version)
         return await self._cluster.patch(action.resource, action.key, record.patch)
 
-    async def _delete_secret(self, resource: Resource[object], key: Key) -> None:
+    async def _delete_secret(self, action: DeleteSecret) -> None:
+        resource, key = action.resource, action.key
         try:
             uid = await self._cluster.try_delete(resource, key)
+            if action.owner is not None:
+                body: Body = {"metadata": {"annotations": {action.note: uid}}}
+                noted = patch_object(*action.owner, body)
+                self._observe(
+                    noted.resource, await self._cluster.patch(*action.owner[:2], noted.patch)
+                )
             await self._cluster.delete(resource, key, Deletion(uid=uid))
         except NotFoundError:
             return  # what was wanted holds

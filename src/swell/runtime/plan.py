@@ -119,11 +119,15 @@ class DeleteSecret:
     """Delete a Secret by a name that only its owner's Secret can have, since it has its UID.
 
     Controllers have no right to read Secrets. The UID of this one is asked for just before, so that
-    a delete that is applied late never meets the Secret that came after it.
+    a delete that is applied late never meets the Secret that came after it. Where one is there, its
+    UID goes into the annotation `note` of its `owner` before, so that a record of it that is still
+    on its way can no longer be applied: that is made for the version before.
     """
 
     resource: Resource[object]
     key: Key
+    owner: tuple[Resource[object], Key, Uid] | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,11 +262,18 @@ def _secrets_by_name(operator: Operator) -> None:
     """The secret that is there when a delete is applied is deleted, whichever it is."""
     executor: Any = operator.controller._executor
 
-    async def delete(resource: Resource[object], key: Key) -> None:
+    async def delete(action: DeleteSecret) -> None:
         with suppress(NotFoundError):
-            await executor._cluster.delete(resource, key)
+            await executor._cluster.delete(action.resource, action.key)
 
     executor._delete_secret = delete
+
+
+def _leaves_owners_alone(operator: Operator) -> None:
+    """Nothing is written about a secret before it is replaced."""
+    executor: Any = operator.controller._executor
+    delete = executor._delete_secret
+    executor._delete_secret = lambda action: delete(replace(action, owner=None))
 
 
 def _records_at_any_time(operator: Operator) -> None:
@@ -523,6 +530,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator forces every delete": _planning(_impatient),
     "operator finishes old plans": _planning(_tenacious),
     "operator deletes secrets by name": _secrets_by_name,
+    "operator replaces secrets of an unchanged job": _leaves_owners_alone,
     "operator records secrets at any time": _records_at_any_time,
     "operator guesses phases": _deciding(_guesses_phases),
     "operator keeps expired jobs": _inside(

@@ -464,6 +464,26 @@ def test_secrets_differ() -> None:
     play(story)
 
 
+def test_owner_changes_before_its_secret_is_replaced() -> None:
+    """So a record of that secret, made for the version before, is refused if it comes late."""
+
+    async def story(world: World) -> None:
+        toy = await world.add_toy()
+        remove = DeleteSecret(SECRETS, key("s"), (TOYS, key("t"), toy.metadata.uid), "toys.dev/old")
+        assert await execute(world.line(), remove) == Outcome(1)
+        assert await world.user.get(TOYS, key("t")) == toy
+        await execute(world.line(), issue(toy))
+        before = await world.user.get(TOYS, key("t"))
+        secret = await world.user.get(SECRETS, key("s"))
+        assert await execute(world.line(), remove) == Outcome(1)
+
+        owner = await world.user.get(TOYS, key("t"))
+        assert owner.metadata.resource_version != before.metadata.resource_version
+        assert owner.metadata.annotations["toys.dev/old"] == secret["metadata"]["uid"]
+
+    play(story)
+
+
 def test_secret_that_is_there_lets_its_owner_be_decided_on_anew() -> None:
     """Its value cannot be known, so that there is no token to record."""
 

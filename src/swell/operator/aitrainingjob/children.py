@@ -36,8 +36,8 @@ from swell.operator.framework.children import controller_reference, gang_spec, t
 from swell.operator.framework.training import (
     MEMBERS_EPOCH,
     REPORT_TOKEN,
-    delete_secret,
     issue_secret,
+    replace_secret,
 )
 from swell.runtime.plan import Action, CreateObject, DeleteSecret, Step, patch_object
 
@@ -137,10 +137,10 @@ def _secret_steps(snapshot: AITrainingJobSnapshot, wanted: list[tuple[str, int]]
     has_one = REPORT_TOKEN in meta.annotations or bool(snapshot.pods)
     if not snapshot.is_training or not wanted or has_one:
         return []
-    issue = issue_secret(AI_TRAINING_JOBS, snapshot.job, labels.of_job(meta.name))
+    marks = labels.of_job(meta.name)
     if snapshot.job.status.phase is Phase.EMPTY:
-        return [issue]
-    return [delete_secret(meta), issue]
+        return [issue_secret(AI_TRAINING_JOBS, snapshot.job, marks)]
+    return replace_secret(AI_TRAINING_JOBS, snapshot.job, marks)
 
 
 def must_be_certain(snapshot: AITrainingJobSnapshot, steps: list[Step]) -> bool:

@@ -9,7 +9,7 @@ checked only in part, so nothing here may fail on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from swell.api import injection
@@ -18,12 +18,14 @@ from swell.api.kinds import SECRETS
 from swell.api.meta import Body, Key, ObjectMeta
 from swell.api.resource import Resource
 from swell.operator.framework.children import OwnerJob, controller_reference
-from swell.runtime.plan import DeleteSecret, IssueSecret
+from swell.runtime.plan import DeleteSecret, IssueSecret, Step
 
 # On the job: "true" asks for these parts, any other value refuses them.
 TRAINING = f"{API_GROUP}/training"
 # On the job, made by the operator: the token by which the job's reports are read.
 REPORT_TOKEN = f"{API_GROUP}/report-token"
+# The UID of the last secret that was replaced because it was not on record.
+REPLACED_SECRET = f"{API_GROUP}/replaced-secret"
 # On the pod: the number by which its program tells it from its predecessors at the same index.
 INSTANCE = f"{API_GROUP}/instance"
 # On the pod: the epoch of the membership it was created with or last touched for.
@@ -103,6 +105,16 @@ def issue_secret(
 
 def delete_secret(meta: ObjectMeta) -> DeleteSecret:
     return DeleteSecret(SECRETS, Key(meta.namespace, secret_name(meta)))
+
+
+def replace_secret(
+    resource: Resource[object], job: OwnerJob, labels: Mapping[str, str]
+) -> list[Step]:
+    """Issue the job's secret where an earlier one may be that is not on record."""
+    meta = job.metadata
+    owner = (resource, meta.key, meta.uid)
+    former = replace(delete_secret(meta), owner=owner, note=REPLACED_SECRET)
+    return [former, issue_secret(resource, job, labels)]
 
 
 def free_port(containers: Iterable[Body]) -> int:

@@ -26,9 +26,9 @@ from swell.operator.framework.training import (
     add_training_parts,
     asked_port,
     asks_for_training,
-    delete_secret,
     issue_secret,
     objects,
+    replace_secret,
     secret_name,
 )
 from swell.operator.trainingjob import labels, sizes
@@ -122,9 +122,9 @@ def _secret_steps(snapshot: TrainingJobSnapshot) -> list[Step]:
     if REPORT_TOKEN in meta.annotations or snapshot.trainer is not None or snapshot.pods:
         return []
     marks = {labels.JOB_NAME: meta.name, labels.JOB_UID: meta.uid}
-    issue = issue_secret(TRAINING_JOBS, snapshot.job, marks)
-    is_new = snapshot.job.status.phase is TrainingJobPhase.EMPTY
-    return [issue] if is_new else [delete_secret(meta), issue]
+    if snapshot.job.status.phase is TrainingJobPhase.EMPTY:
+        return [issue_secret(TRAINING_JOBS, snapshot.job, marks)]
+    return replace_secret(TRAINING_JOBS, snapshot.job, marks)
 
 
 def members_data(
