@@ -49,6 +49,18 @@ def log_of(name: str, *texts: str) -> Step:
     return Step(f"{name} says {texts}", act)
 
 
+def whole_log_of(name: str, *texts: str) -> Step:
+    """The log of a pod, until its container has ended, holds all of this in this order."""
+
+    async def act(play: Trial) -> None:
+        rest = whole = await machine(play).log(play.pod_key(name), is_followed=True)
+        for text in texts:
+            _, found, rest = rest.partition(text)
+            assert found, f"{text!r} is not in its place:\n{whole[-4000:]}"
+
+    return Step(f"{name} has said {texts} when it ends", act)
+
+
 def runs_on_both_nodes(role: str) -> Step:
     """The pods of a role are not all on one node."""
 

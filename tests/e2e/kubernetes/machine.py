@@ -27,8 +27,10 @@ class RealMachine:
         if done.exit_code not in {0, KILLED}:
             raise KubectlError(done)
 
-    async def log(self, pod: Key) -> str:
-        return await self.ok("logs", "-n", pod.namespace, pod.name)
+    async def log(self, pod: Key, *, is_followed: bool = False) -> str:
+        """What a pod has said; followed, until its container ends."""
+        follow = ("--follow",) if is_followed else ()
+        return await self.ok("logs", "-n", pod.namespace, pod.name, *follow)
 
     async def ok(self, *arguments: str) -> str:
         """Run kubectl without holding up who else is playing."""

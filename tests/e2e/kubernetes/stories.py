@@ -14,6 +14,7 @@ from tests.e2e.kubernetes.happenings import (
     runs_on_both_nodes,
     waits_whole,
 )
+from tests.e2e.kubernetes.life_stories import LIVES, SAVES
 from tests.e2e.operator.actions import deletes_job, scales, somebody_deletes
 from tests.e2e.operator.checks import (
     becomes,
@@ -36,7 +37,7 @@ from tests.e2e.operator.scenario import Scenario, scenario
 # Each node has two of each, so that every story about room has the room to itself.
 GANG, PRIORITY, RIGID, QUEUE = "test/gang", "test/priority", "test/rigid", "test/queue"
 GPU = "nvidia.com/gpu"
-RESOURCES = (GANG, PRIORITY, RIGID, QUEUE, GPU)
+RESOURCES = (GANG, PRIORITY, RIGID, QUEUE, GPU, SAVES)
 N_OF_EACH = 2
 # Which pods restart when a-0 fails, and the phases meanwhile.
 SCOPES = {
@@ -199,7 +200,7 @@ ROOM = [
 ]
 # fmt: on
 
-STORIES: tuple[Scenario, ...] = (*SIMPLE, *FAILING, *ROOM)
+STORIES: tuple[Scenario, ...] = (*SIMPLE, *FAILING, *ROOM, *LIVES)
 PRIORITIES = {"low": 10, "high": 1000}
 # Who preempts looks for victims in its own queue: the stories about nothing else are in another.
 QUEUES: dict[str, Body] = {"narrow": {"capability": {QUEUE: "2"}}, "wide": {}, "ranked": {}}

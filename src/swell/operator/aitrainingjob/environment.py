@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.injection import HANG_VARIABLE
 from swell.api.meta import Body
 from swell.operator.aitrainingjob.labels import OURS, pod_name
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
@@ -114,6 +115,8 @@ def common_variables(
         "TRAININGJOB_EPOCH": str(status.epoch),
         "TRAININGJOB_SERVICE": peers.hosts[role][index],
     }
+    if (hang_s := snapshot.roles[role].hang_seconds) is not None:
+        own[HANG_VARIABLE] = str(hang_s)  # also where nothing else is injected: it is asked for
     pairs = [*own.items(), *shared]
     pairs += framework_variables(snapshot.job.spec.framework_type, peers, role, index)
     return [{"name": name, "value": value} for name, value in pairs if len(value) <= LIST_BYTES_MAX]

@@ -9,8 +9,8 @@ and the nodes to avoid; and, where the job asks for them, the parts that a train
 from __future__ import annotations
 
 from swell.api import codec
-from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobStatus, ReplicaSpec
-from swell.api.injection import HANG_VARIABLE, INSTANCE_VARIABLE
+from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJobStatus
+from swell.api.injection import INSTANCE_VARIABLE
 from swell.api.meta import Body
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.environment import (
@@ -72,7 +72,7 @@ def pod_bodies(
                 _add_variables(container, [*common, *container_variables(container)])
         if parts is not None and numbers is not None:
             number = numbers.by_role[role][index]
-            _add_training(body, parts, snapshot.roles[role], number, status.epoch)
+            _add_training(body, parts, number, status.epoch)
         _avoid_nodes(body["spec"], *avoided_nodes(snapshot, status, role, now))
         if native_group:
             body["spec"]["schedulingGroup"] = {"podGroupName": native_group}
@@ -90,14 +90,9 @@ def _training_parts(snapshot: AITrainingJobSnapshot) -> TrainingParts | None:
     return TrainingParts(members, secret_name(meta), free_port(every), url)
 
 
-def _add_training(
-    body: Body, parts: TrainingParts, spec: ReplicaSpec, instance: int, epoch: int
-) -> None:
+def _add_training(body: Body, parts: TrainingParts, instance: int, epoch: int) -> None:
     body["metadata"]["annotations"] |= {INSTANCE: str(instance), MEMBERS_EPOCH: str(epoch)}
-    own = [(INSTANCE_VARIABLE, str(instance))]
-    if spec.hang_seconds is not None:
-        own.append((HANG_VARIABLE, str(spec.hang_seconds)))
-    add_training_parts(body["spec"], parts, own)
+    add_training_parts(body["spec"], parts, [(INSTANCE_VARIABLE, str(instance))])
 
 
 def service_body(snapshot: AITrainingJobSnapshot, role: str, index: int) -> Body:

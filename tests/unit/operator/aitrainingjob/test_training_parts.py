@@ -400,3 +400,5 @@ def test_programs_are_told_after_which_time_they_hang() -> None:
     """Where the role says so; others get no such variable."""
     assert env_of(first_pod(trains(hangSeconds=90)))[HANG_VARIABLE] == "90"
     assert HANG_VARIABLE not in env_of(first_pod(trains()))
+    silent = trains(hangSeconds=90).edit(reporting=False)
+    assert env_of(first_pod(silent))[HANG_VARIABLE] == "90"
