@@ -18,13 +18,21 @@ from swell.runtime.plan import Action, CreateObject, DeleteObject, Together
 # Kubernetes' alphabet of generated names: without vowels, so that no words come out.
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
+# How far apart the suffixes of neighbouring positions are: the golden section of all suffixes, and
+# no multiple of 3, so that no two positions of one seed have the same.
+_STRIDE = 8_868_124
 # A pod's name is used as a host name, which has 63 characters.
 PREFIX_LENGTH_MAX = 63 - SUFFIX_LENGTH
 
 
 def name_with_suffix(prefix: str, seed: int, position: int) -> str:
-    """The name of a pod, in the form that an API server generates from a prefix."""
-    number = int.from_bytes(blake2b(f"{seed}/{position}".encode(), digest_size=8).digest())
+    """The name of a pod, in the form that an API server generates from a prefix.
+
+    The names of one seed are different: among 500 drawn at random two would be the same in one of
+    a hundred plans, which could not be carried out.
+    """
+    begin = int.from_bytes(blake2b(f"{seed}".encode(), digest_size=8).digest())
+    number = begin + position * _STRIDE
     suffix = ""
     for _ in range(SUFFIX_LENGTH):
         number, digit = divmod(number, len(ALPHABET))

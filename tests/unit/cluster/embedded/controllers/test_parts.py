@@ -48,6 +48,13 @@ def test_names_differ_by_seed_and_position() -> None:
     assert len(names) == 400
 
 
+def test_names_of_one_plan_are_different() -> None:
+    """However many pods a plan creates: two of one name could not be created together."""
+    for seed in (1, 2, 2**64 - 1):
+        names = {name_with_suffix("a-", seed, position) for position in range(10_000)}
+        assert len(names) == 10_000
+
+
 def test_template_is_copied_and_left_alone() -> None:
     """A pod has the template's labels and spec, and its owner; the template stays as it was."""
     before = repr(TEMPLATE)
