@@ -104,6 +104,7 @@ class VictimsMarked:
         if before.metadata.deletion_timestamp:
             return
         if after is not None and not after.metadata.deletion_timestamp:
+            self._note_refusal(commit, before, after)
             yield from self._judge_mark(commit, before, after)
             return
         if not mark_of(before):
@@ -121,6 +122,15 @@ class VictimsMarked:
         """Whether the server has refused records of late: then evictions go on without them."""
         until_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
         return until_s > self.world.clock.monotonic() - REFUSED_S
+
+    def _note_refusal(self, commit: Commit, before: Pod, after: Pod) -> None:
+        """A group that refuses its record when its pods are marked never gets it.
+
+        The pods may be deleted much later, as after a pause of the process.
+        """
+        group = group_at(self.world, group_key(after))
+        if group is not None and mark_of(after) != mark_of(before) and self._may_be_refused():
+            self._recorded[group.metadata.uid] = commit.version
 
     def _note_record(self, commit: Commit) -> None:
         old, new = states(commit, POD_GROUPS)

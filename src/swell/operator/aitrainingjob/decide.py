@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import FINAL_PHASES, AfterPolicy, AITrainingJobStatus, Ending
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.native_groups import GROUP_SCHEDULED
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob import (
     cleanup,
@@ -71,6 +70,7 @@ from swell.operator.aitrainingjob.stragglers import straggler_cause, with_stragg
 from swell.operator.framework.children import together
 from swell.operator.framework.dependencies import awaited, failed, noted
 from swell.operator.framework.fencing import soonest
+from swell.operator.framework.native_groups import why_native_waits
 from swell.operator.framework.recovery import sound_time
 from swell.operator.framework.reports import newer_training
 from swell.operator.framework.status import add_finalizer
@@ -322,17 +322,12 @@ def _explained(
         return snapshot.job.status.reason, snapshot.job.status.message
     if phase is Phase.PENDING:
         reason, message = wait_reason(snapshot.group)
-        return reason or JobReason.WAITING_FOR_ROOM.value, message or _why_waiting(snapshot)
+        return reason or JobReason.WAITING_FOR_ROOM.value, message or why_native_waits(
+            snapshot.native_groups
+        )
     if phase is Phase.CREATING:
         return JobReason.CONTAINERS_STARTING.value, ""
     return f"TrainingJob{phase.value}", lost.message if lost is not None else ""
-
-
-def _why_waiting(snapshot: AITrainingJobSnapshot) -> str:
-    """The reason that the scheduler has written on a job's groups of Kubernetes itself."""
-    found = (c for one in snapshot.native_groups for c in one.status.conditions)
-    refusals = (c.message for c in found if c.type == GROUP_SCHEDULED and c.status == "False")
-    return next(refusals, "")
 
 
 def _wake_at(

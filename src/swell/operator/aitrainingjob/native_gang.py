@@ -16,17 +16,15 @@ Both numbers are recorded in the job's status before they are used. Pure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.kinds import NATIVE_GROUPS
 from swell.api.meta import Body
-from swell.api.native_groups import GROUP_MODE, POD_MODE, NativeGroup
+from swell.api.native_groups import NativeGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -35,15 +33,15 @@ from swell.operator.aitrainingjob.snapshot import (
     is_number,
     missing,
 )
-from swell.operator.framework.children import controller_reference
+from swell.operator.framework.native_groups import (
+    ASKED,
+    REQUIRED_TOPOLOGY,
+    TOPOLOGY_PREFIX,
+    canonical,
+    native_group_body,
+    native_group_spec,
+)
 from swell.runtime.plan import Action, CreateObject, DeleteObject
-
-QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
-# The spec that was asked for. A server drops the fields of gates that are off, so the spec that it
-# shows is not what the next one is compared with.
-ASKED: Final = f"{labels.GROUP_VALUE}/asked-gang"
-REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
-TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +128,13 @@ def stranded(
 
 def gang_spec_of(snapshot: AITrainingJobSnapshot) -> Body:
     """The spec of the group of a job's minimum."""
-    least = sum(role.gang_minimum for role in snapshot.roles.values())
-    is_elastic = any(role.is_elastic for role in snapshot.roles.values())
-    spec: Body = {
-        "schedulingPolicy": {"gang": {"minCount": max(least, 1)}},
-        "disruptionMode": POD_MODE if is_elastic else GROUP_MODE,
-    }
     priority = snapshot.job.spec.priority
-    if priority and snapshot.priority_class_found:
-        spec["priorityClassName"] = priority
-    key = common_topology(snapshot)
-    if key:
-        spec["schedulingConstraints"] = {"topology": [{"key": key}]}
-    return spec
+    return native_group_spec(
+        sum(role.gang_minimum for role in snapshot.roles.values()),
+        is_elastic=any(role.is_elastic for role in snapshot.roles.values()),
+        priority_class=priority if snapshot.priority_class_found else "",
+        topology_key=common_topology(snapshot),
+    )
 
 
 def common_topology(snapshot: AITrainingJobSnapshot) -> str:
@@ -281,7 +273,7 @@ def _main(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Nativ
 
 def _is_outdated(snapshot: AITrainingJobSnapshot, held: NativeGroup) -> bool:
     asked = held.metadata.annotations.get(ASKED)
-    return asked is not None and asked != _canonical(gang_spec_of(snapshot))
+    return asked is not None and asked != canonical(gang_spec_of(snapshot))
 
 
 def _deletions(snapshot: AITrainingJobSnapshot, main: str) -> list[Action]:
@@ -298,23 +290,9 @@ def _deletions(snapshot: AITrainingJobSnapshot, main: str) -> list[Action]:
 
 def _body(snapshot: AITrainingJobSnapshot, name: str, spec: Body) -> Body:
     job = snapshot.job
-    notes = {ASKED: _canonical(spec), QUEUE_ANNOTATION: job.spec.queue or "default"}
-    return {
-        "apiVersion": NATIVE_GROUPS.api_version,
-        "kind": NATIVE_GROUPS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": job.metadata.namespace,
-            "labels": {**job.metadata.labels, **labels.of_job(job.metadata.name)},
-            "annotations": notes,
-            "ownerReferences": [controller_reference(job)],
-        },
-        "spec": spec,
-    }
-
-
-def _canonical(spec: Body) -> str:
-    return json.dumps(spec, sort_keys=True, separators=(",", ":"))
+    marks = {**job.metadata.labels, **labels.of_job(job.metadata.name)}
+    queue = job.spec.queue or "default"
+    return native_group_body(job, name, spec, queue=queue, labels=marks)
 
 
 def _has_more_topology(snapshot: AITrainingJobSnapshot) -> bool:

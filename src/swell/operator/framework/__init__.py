@@ -23,6 +23,7 @@ out. In reading order:
 - `dependencies`: the jobs that must have succeeded before another one.
 - `after`: finds those among the jobs of a kind.
 - `children`: content that child objects of all kinds have in common.
+- `native_groups`: PodGroups of Kubernetes itself, where jobs have such.
 - `training`: the parts that a training program gets if its job asks for them.
 - `reports`: reports of training programs, read with their bounds, and turned into a status.
 - `report_client`, `report_puller`: ask the programs for them, beside the decisions.
@@ -34,6 +35,6 @@ out. In reading order:
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`gpu_states`, `fencing`, `status`, `waiting`, `dependencies`, `children`, `training`, `reports`,
-`recovery`, `malformed` and `fault_marks` are pure: decisions use them.
+`gpu_states`, `fencing`, `status`, `waiting`, `dependencies`, `children`, `native_groups`,
+`training`, `reports`, `recovery`, `malformed` and `fault_marks` are pure: decisions use them.
 """

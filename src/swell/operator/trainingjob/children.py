@@ -6,12 +6,18 @@ the first.
 
 from __future__ import annotations
 
-from swell.api.kinds import JOBS, POD_GROUPS, REPLICA_SETS
+from swell.api.kinds import JOBS, NATIVE_GROUPS, POD_GROUPS, REPLICA_SETS
 from swell.api.meta import Body
 from swell.api.requests import template_requests
 from swell.api.resource import Resource
 from swell.api.trainingjob import TrainingJobStatus
 from swell.operator.framework.children import controller_reference, gang_spec
+from swell.operator.framework.native_groups import (
+    REQUIRED_TOPOLOGY,
+    native_group_body,
+    native_group_spec,
+)
+from swell.operator.framework.settings import NATIVE_GANGS
 from swell.operator.trainingjob import labels, sizes
 from swell.operator.trainingjob.addresses import publish_addresses
 from swell.operator.trainingjob.labels import Role, workload_name
@@ -30,9 +36,7 @@ def create_training_job(
     snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
 ) -> list[Step]:
     """Create the children that are missing, and correct the size of ReplicaSets."""
-    steps: list[Step] = []
-    if snapshot.has_group and snapshot.group is None:
-        steps.append(CreateObject(POD_GROUPS, parse_to_group(snapshot)))
+    steps = _create_group(snapshot)
     steps += publish_addresses(snapshot, status)
     if trains_together(snapshot, {"command": command(snapshot.job.spec, Role.TRAINER)}):
         steps += publish_members(snapshot, status, now)
@@ -84,7 +88,7 @@ def parse_to_group(snapshot: TrainingJobSnapshot) -> Body:
     """
     asked, meta = snapshot.job.spec.annotations, snapshot.job.metadata
     spec = gang_spec(
-        {role.value: n_minimum(snapshot, role) for role in snapshot.roles},
+        {role.value: sizes.n_minimum(snapshot, role) for role in snapshot.roles},
         {role.value: template_requests(template(snapshot, role)) for role in snapshot.roles},
         queue=snapshot.job.queue,
         priority_class=asked.priority if snapshot.priority_class_found else "",
@@ -98,15 +102,30 @@ def parse_to_group(snapshot: TrainingJobSnapshot) -> Body:
     }
 
 
-def n_minimum(snapshot: TrainingJobSnapshot, role: Role) -> int:
-    """The number of pods a role starts with; a ReplicaSet keeps it."""
-    match role:
-        case Role.MASTER:
-            return 1
-        case Role.PSERVER:
-            return snapshot.job.spec.pserver.minimum
-        case Role.TRAINER:
-            return snapshot.job.spec.trainer_minimum
+def parse_to_native_group(snapshot: TrainingJobSnapshot) -> Body:
+    """The PodGroup of Kubernetes itself. It cannot say how many pods each role must have."""
+    asked, meta = snapshot.job.spec.annotations, snapshot.job.metadata
+    spec = native_group_spec(
+        sum(sizes.n_minimum(snapshot, role) for role in snapshot.roles),
+        is_elastic=snapshot.job.spec.is_elastic,
+        priority_class=asked.priority if snapshot.priority_class_found else "",
+        topology_key=meta.annotations.get(REQUIRED_TOPOLOGY, ""),
+    )
+    marks = {labels.JOB_NAME: meta.name, labels.JOB_UID: meta.uid}
+    return native_group_body(
+        snapshot.job, snapshot.group_name, spec, queue=snapshot.job.queue, labels=marks
+    )
+
+
+def _create_group(snapshot: TrainingJobSnapshot) -> list[Step]:
+    """The group of the pods, of the kind that the job has, unless its spec names another one."""
+    if not snapshot.has_group:
+        return []
+    if snapshot.gang_api == NATIVE_GANGS:
+        if snapshot.native_group is not None:
+            return []
+        return [CreateObject(NATIVE_GROUPS, parse_to_native_group(snapshot))]
+    return [] if snapshot.group else [CreateObject(POD_GROUPS, parse_to_group(snapshot))]
 
 
 def _create_set(snapshot: TrainingJobSnapshot, role: Role) -> list[Step]:
@@ -116,7 +135,7 @@ def _create_set(snapshot: TrainingJobSnapshot, role: Role) -> list[Step]:
         is_master = role is Role.MASTER
         body = parse_to_master(snapshot) if is_master else parse_to_pserver(snapshot)
         return [CreateObject(REPLICA_SETS, body)]
-    wanted, meta = n_minimum(snapshot, role), held.metadata
+    wanted, meta = sizes.n_minimum(snapshot, role), held.metadata
     if held.spec.replicas == wanted or is_leaving(meta):
         return []
     change: Body = {"spec": {"replicas": wanted}}
@@ -132,7 +151,7 @@ def _create_trainer(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) ->
 
 def _replica_set(snapshot: TrainingJobSnapshot, role: Role) -> Body:
     spec: Body = {
-        "replicas": n_minimum(snapshot, role),
+        "replicas": sizes.n_minimum(snapshot, role),
         "selector": {"matchLabels": selector_labels(snapshot, role)},
         "template": template(snapshot, role),
     }

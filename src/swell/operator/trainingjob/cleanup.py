@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
+from swell.api.kinds import (
+    CONFIG_MAPS,
+    JOBS,
+    NATIVE_GROUPS,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+    TRAINING_JOBS,
+)
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
@@ -157,11 +165,23 @@ def plan_expiry(snapshot: TrainingJobSnapshot, steps: tuple[Step, ...], now: flo
 
 
 def delete_group(snapshot: TrainingJobSnapshot) -> list[Step]:
-    """Delete the job's group, which would go on asking the scheduler for room."""
-    group = snapshot.group
-    if group is None or is_leaving(group.metadata):
-        return []
-    return [deletion(POD_GROUPS, group.metadata)]
+    """Delete the job's group, which would go on asking the scheduler for room.
+
+    One of Kubernetes itself stays until its pods have ended, however early it is deleted.
+    """
+    return [deletion(*one) for one in _groups(snapshot) if not is_leaving(one[1])]
+
+
+def has_group_left(snapshot: TrainingJobSnapshot) -> bool:
+    """Whether a group of the job still exists."""
+    return any(True for _ in _groups(snapshot))
+
+
+def _groups(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], ObjectMeta]]:
+    if snapshot.group is not None:
+        yield POD_GROUPS, snapshot.group.metadata
+    if snapshot.native_group is not None:
+        yield NATIVE_GROUPS, snapshot.native_group.metadata
 
 
 def _owned(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], ObjectMeta]]:
@@ -171,8 +191,7 @@ def _owned(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], Ob
             yield REPLICA_SETS, held.metadata
     if snapshot.trainer is not None:
         yield JOBS, snapshot.trainer.metadata
-    if snapshot.group is not None:
-        yield POD_GROUPS, snapshot.group.metadata
+    yield from _groups(snapshot)
     if snapshot.addresses is not None:
         yield CONFIG_MAPS, snapshot.addresses.metadata
     if snapshot.members is not None:

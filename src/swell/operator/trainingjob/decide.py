@@ -16,6 +16,7 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.framework.dependencies import awaited, failed, noted
 from swell.operator.framework.fencing import soonest
+from swell.operator.framework.native_groups import why_native_waits
 from swell.operator.framework.reports import REPORT_PACE_S, newer_training, report_is_due
 from swell.operator.framework.status import add_finalizer
 from swell.operator.framework.waiting import disrupted_condition, explained_wait
@@ -26,6 +27,7 @@ from swell.operator.trainingjob.cleanup import (
     delete_training_job,
     drop_stuck,
     fence_deadline_of,
+    has_group_left,
     mark_as_ended,
     plan_expiry,
     release,
@@ -111,7 +113,7 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
         # Trainers that are released no longer prove how the job ended.
         steps += mark_as_ended(snapshot, status) if released.steps else []
         steps += [*released.steps, *drop_stuck(snapshot, now)]
-        status = replace(status, released=released.is_done and snapshot.group is None)
+        status = replace(status, released=released.is_done and not has_group_left(snapshot))
     steps = [*update_status(snapshot, status), *events(snapshot, status), *steps]
     if not gives_back:
         return plan_expiry(snapshot, tuple(steps), now)
@@ -265,5 +267,6 @@ def _waiting_for(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase
         return snapshot.refused
     lost = disrupted_condition(status.conditions)
     if phase is Phase.CREATING or (lost is not None and lost.status == "True"):
-        return explained_wait(lost, snapshot.group)[1]
+        waits = why_native_waits([snapshot.native_group] if snapshot.native_group else [])
+        return explained_wait(lost, snapshot.group)[1] or waits
     return ""

@@ -17,6 +17,7 @@ from swell.api.injection import REPORT_ANNOTATION
 from swell.api.kinds import (
     CONFIG_MAPS,
     JOBS,
+    NATIVE_GROUPS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -25,6 +26,7 @@ from swell.api.kinds import (
     TRAINING_JOBS,
 )
 from swell.api.meta import Body, Key, ObjectMeta
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup
@@ -71,7 +73,7 @@ from swell.operator.trainingjob.status import fail_malformed
 from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
-from swell.runtime.reflector import InformerOptions
+from swell.runtime.reflector import GATED_RECHECK_S, InformerOptions
 
 # Pods and the counts in their workloads' statuses change in bursts.
 SETTLE_S = 0.2
@@ -100,7 +102,7 @@ NAMES = KindNames(
 
 ORPHANS = OrphanRules(
     jobs=TRAINING_JOBS,
-    kinds=(PODS, REPLICA_SETS, JOBS, CONFIG_MAPS, POD_GROUPS),
+    kinds=(PODS, REPLICA_SETS, JOBS, CONFIG_MAPS, POD_GROUPS, NATIVE_GROUPS),
     label=JOB_UID,
     pod_owners=(REPLICA_SETS, JOBS),
     uid_label=JOB_UID,
@@ -145,6 +147,7 @@ class TrainingJobInformers:
     batch_jobs: Informer[Job]
     pods: Informer[Pod]
     groups: Informer[PodGroup]
+    native_groups: Informer[NativeGroup] | None
     addresses: Informer[ConfigMap]
     priorities: Informer[PriorityClass]
     nodes: Informer[Node]
@@ -157,6 +160,7 @@ class TrainingJobInformers:
             self.batch_jobs,
             self.groups,
             self.addresses,
+            *([self.native_groups] if self.native_groups is not None else ()),
         ]
         return [*((informer, OWNED.name) for informer in owned), (self.pods, OF_JOB.name)]
 
@@ -165,6 +169,8 @@ class TrainingJobInformers:
         """All informers in the order they are started."""
         workloads: list[RunnableInformer] = [self.replica_sets, self.batch_jobs]
         own = [*workloads, self.pods, self.groups, self.addresses]
+        if self.native_groups is not None:
+            own.append(self.native_groups)
         return [self.jobs, *own, self.priorities, self.nodes]
 
 
@@ -175,6 +181,10 @@ def new_informers(
     options = InformerOptions(resync_s=settings.resync_period_s, sees_own_writes=True)
     informer = partial(dependencies.informer, options=options)
     optional = partial(dependencies.informer, options=replace(options, is_optional=True))
+    gated = partial(
+        dependencies.informer,
+        options=replace(options, is_optional=True, recheck_s=GATED_RECHECK_S),
+    )
     ours = Selection(settings.namespace, labels=JOB_UID)
     return TrainingJobInformers(
         jobs=optional(TRAINING_JOBS, Selection(settings.namespace), AFTER.index),
@@ -182,6 +192,7 @@ def new_informers(
         batch_jobs=informer(JOBS, ours, OWNED),
         pods=informer(PODS, ours, OF_JOB, OF_JOB_UID, ON_NODE),
         groups=optional(POD_GROUPS, ours, OWNED),
+        native_groups=gated(NATIVE_GROUPS, ours, OWNED) if settings.gang else None,
         addresses=informer(CONFIG_MAPS, ours, OWNED),
         priorities=informer(PRIORITY_CLASSES),
         nodes=informer(NODES),
@@ -212,6 +223,7 @@ def take_snapshot(
         pserver=owned_by(informers.replica_sets, workload(Role.PSERVER), uid),
         trainer=owned_by(informers.batch_jobs, workload(Role.TRAINER), uid),
         group=owned_by(informers.groups, key, uid),
+        native_group=owned_by(informers.native_groups, key, uid),
         addresses=owned_by(informers.addresses, Key(key.namespace, addresses_name(key.name)), uid),
         members=owned_by(informers.addresses, Key(key.namespace, members_name(key.name)), uid),
         pods=pods,
@@ -219,6 +231,7 @@ def take_snapshot(
         problems=problems_of(job) if job.status.phase is Phase.EMPTY else (),
         priority_class_found=informers.priorities.get(priority) is not None,
         gang_served=informers.groups.is_served,
+        native_served=informers.native_groups is not None and informers.native_groups.is_served,
         refused=inputs.refused,
         report=inputs.report,
         stored_status=inputs.stored_status,

@@ -18,6 +18,8 @@ from swell.api.pod import Pod
 from swell.api.saving import SAVE_SECONDS_ANNOTATION
 from swell.api.trainingjob import FrameworkName, FrameworkType, RoleSpec, TrainingJobSpec
 from swell.operator.framework.children import GANG_ANNOTATION, TASK_ANNOTATION, together
+from swell.operator.framework.native_groups import TOPOLOGY_PREFIX
+from swell.operator.framework.settings import NATIVE_GANGS, VOLCANO_GANGS
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.environment import pod_ip, variables
 from swell.operator.trainingjob.labels import Role, index_label
@@ -134,8 +136,11 @@ def _job_ports(first: int, count: int) -> list[Body]:
 def _annotations(snapshot: TrainingJobSnapshot, role: Role) -> dict[str, str]:
     asked = snapshot.job.spec.annotations
     made = {TASK_ANNOTATION: role.value}
-    if snapshot.is_gang:
+    if snapshot.gang_api == VOLCANO_GANGS:
         made[GANG_ANNOTATION] = snapshot.group_name
+    # The job has no templates that could be annotated, so its own annotations count for all roles.
+    given = snapshot.job.metadata.annotations.items()
+    made |= {name: text for name, text in given if name.startswith(TOPOLOGY_PREFIX)}
     if role is Role.TRAINER and snapshot.job.spec.save_seconds is not None:
         made[SAVE_SECONDS_ANNOTATION] = str(snapshot.job.spec.save_seconds)
     if asked.userid:
@@ -162,6 +167,8 @@ def _pod_spec(snapshot: TrainingJobSnapshot, role: Role) -> Body:
     made |= {name: value for name, value in optional.items() if value}
     if own.grace_period_seconds is not None:
         made["terminationGracePeriodSeconds"] = own.grace_period_seconds
+    if snapshot.gang_api == NATIVE_GANGS:
+        made["schedulingGroup"] = {"podGroupName": snapshot.group_name}
     if spec.host_network:
         made |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if spec.annotations.priority and snapshot.priority_class_found:

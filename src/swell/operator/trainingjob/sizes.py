@@ -12,7 +12,8 @@ from swell.api.kinds import JOBS
 from swell.api.meta import Body
 from swell.api.pod import PodPhase
 from swell.api.times import format_time
-from swell.api.trainingjob import TrainerScaleRecord, TrainingJobStatus
+from swell.api.trainingjob import TrainerScaleRecord, TrainingJobPhase, TrainingJobStatus
+from swell.operator.framework.settings import NATIVE_GANGS
 from swell.operator.trainingjob.labels import ROLE_LABELS, Role
 from swell.operator.trainingjob.snapshot import (
     TrainingJobSnapshot,
@@ -34,7 +35,35 @@ def target(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> int:
     """How many trainers there should be: the number asked for, within the bounds of the spec."""
     spec = snapshot.job.spec
     asked = _asked(snapshot, status)
-    return min(max(asked, spec.trainer_minimum), spec.trainer_maximum)
+    wanted = min(max(asked, spec.trainer_minimum), spec.trainer_maximum)
+    if status.phase in _BEFORE and snapshot.gang_api == NATIVE_GANGS and not _is_placed(snapshot):
+        # The group does not know roles: with more trainers than must be it might start without
+        # its pservers. What has been created once stays.
+        held = snapshot.trainer.spec.parallelism if snapshot.trainer is not None else 0
+        return min(wanted, max(held, spec.trainer_minimum))
+    return wanted
+
+
+_BEFORE = frozenset({TrainingJobPhase.EMPTY, TrainingJobPhase.CREATING})
+
+
+def _is_placed(snapshot: TrainingJobSnapshot) -> bool:
+    """Whether each role has as many pods with a node as the job needs to start."""
+    return all(
+        sum(bool(pod.spec.node_name) for pod in snapshot.pods_of(role)) >= n_minimum(snapshot, role)
+        for role in snapshot.roles
+    )
+
+
+def n_minimum(snapshot: TrainingJobSnapshot, role: Role) -> int:
+    """The number of pods a role starts with; a ReplicaSet keeps it."""
+    match role:
+        case Role.MASTER:
+            return 1
+        case Role.PSERVER:
+            return snapshot.job.spec.pserver.minimum
+        case Role.TRAINER:
+            return snapshot.job.spec.trainer_minimum
 
 
 def with_scale(

@@ -12,12 +12,15 @@ from functools import cached_property
 
 from swell.api.core import ConfigMap
 from swell.api.meta import Body, ObjectMeta
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FrameworkType, RoleSpec, TrainingJob
 from swell.api.workloads import Job, ReplicaSet
+from swell.operator.framework.children import GANG_ANNOTATION
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.reports import ReceivedReport
+from swell.operator.framework.settings import NATIVE_GANGS, VOLCANO_GANGS
 from swell.operator.trainingjob.labels import (
     COMPLETION_INDEX,
     JOB_UID,
@@ -46,13 +49,15 @@ class TrainingJobSnapshot:
     pserver: ReplicaSet | None = None
     trainer: Job | None = None
     group: PodGroup | None = None
+    native_group: NativeGroup | None = None
     addresses: ConfigMap | None = None
     members: ConfigMap | None = None
     pods: tuple[Pod, ...] = ()
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # found by validation in the spec of a new job
     priority_class_found: bool = False
-    gang_served: bool = True  # whether the cluster has the PodGroup kind
+    gang_served: bool = True  # whether the cluster has Volcano's PodGroup kind
+    native_served: bool = False  # whether it has that of Kubernetes itself
     refused: str = ""  # the latest write the API server rejected, and why
     report: ReceivedReport | None = None  # the newest of the trainers' program, if it reports
     # The status as the API server has it, where `job` has a recovered one instead.
@@ -90,12 +95,27 @@ class TrainingJobSnapshot:
     @property
     def has_group(self) -> bool:
         """Whether the job gets a group of its own: its spec names no other, and gangs are on."""
-        return self.is_gang and not self.job.spec.pod_group_name
+        return bool(self.gang_api) and not self.job.spec.pod_group_name
 
-    @property
-    def is_gang(self) -> bool:
-        """Whether pods belong to a PodGroup: gangs are on, and the cluster has the kind."""
-        return self.settings.gang and self.gang_served
+    @cached_property
+    def gang_api(self) -> str:
+        """Whose PodGroup the pods name, Volcano's or that of Kubernetes itself; empty for none.
+
+        A job keeps the kind that it has: a workload names its group in a template that stays.
+        """
+        if not self.settings.gang:
+            return ""
+        held = [one.spec.template for one in (*self.replica_sets.values(), self.trainer) if one]
+        is_served = {VOLCANO_GANGS: self.gang_served, NATIVE_GANGS: self.native_served}
+        if self.native_group is not None or any(map(_names_native_group, held)):
+            kind = NATIVE_GANGS
+        elif self.group is not None or any(map(_names_group, held)):
+            kind = VOLCANO_GANGS
+        else:
+            kind = self.settings.gang_api
+            if held and kind == NATIVE_GANGS:
+                return ""  # a group that no pod names would wait for ever
+        return kind if is_served[kind] else ""
 
     @property
     def group_name(self) -> str:
@@ -132,6 +152,15 @@ class TrainingJobSnapshot:
             and meta.labels.get(JOB_UID) == self.job.metadata.uid
             and ROLE_LABELS[role] in meta.labels
         )
+
+
+def _names_native_group(template: Body) -> bool:
+    return bool((template.get("spec") or {}).get("schedulingGroup"))
+
+
+def _names_group(template: Body) -> bool:
+    notes = (template.get("metadata") or {}).get("annotations") or {}
+    return GANG_ANNOTATION in notes
 
 
 def is_leaving(meta: ObjectMeta) -> bool:

@@ -170,7 +170,7 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
     if old.phase is Phase.EMPTY:
         yield from make.at_first(
             "" if snapshot.priority_class_found else priority,
-            is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
+            is_gang_missing=snapshot.settings.gang and not snapshot.gang_api,
         )
     if snapshot.stored_status is not None:
         yield from make.recovered(status.conditions)

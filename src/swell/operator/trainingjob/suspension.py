@@ -15,13 +15,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import Suspension
-from swell.api.kinds import JOBS, POD_GROUPS, REPLICA_SETS
+from swell.api.kinds import JOBS, REPLICA_SETS
 from swell.api.meta import ObjectMeta
 from swell.api.resource import Resource
 from swell.api.times import format_time, parse_time
 from swell.api.trainingjob import TrainingJobStatus
 from swell.operator.trainingjob import departures, sizes
-from swell.operator.trainingjob.cleanup import deletion, drop_stuck
+from swell.operator.trainingjob.cleanup import (
+    delete_group,
+    deletion,
+    drop_stuck,
+    has_group_left,
+)
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot, is_leaving
 from swell.runtime.plan import Step
@@ -32,8 +37,9 @@ TEXT = "suspended: the job has given back its pods, or is about to, until it is 
 
 def is_over(snapshot: TrainingJobSnapshot) -> bool:
     """Whether a recorded suspension can be taken away: it is not wanted, and everything is gone."""
-    held = (snapshot.trainer, snapshot.master, snapshot.pserver, snapshot.group)
-    is_empty = not snapshot.pods and all(one is None for one in held)
+    held = (snapshot.trainer, snapshot.master, snapshot.pserver)
+    has_any = bool(snapshot.pods) or has_group_left(snapshot)
+    is_empty = not has_any and all(one is None for one in held)
     return is_empty and not snapshot.job.wants_suspension
 
 
@@ -71,8 +77,7 @@ def release_steps(snapshot: TrainingJobSnapshot, now: float) -> list[Step]:
     steps: list[Step] = []
     if snapshot.trainer is not None:
         steps += _deletion(JOBS, snapshot.trainer.metadata)
-    if snapshot.group is not None:
-        steps += _deletion(POD_GROUPS, snapshot.group.metadata)
+    steps += delete_group(snapshot)
     if snapshot.trainer is None and not snapshot.pods_of(Role.TRAINER):
         for held in snapshot.replica_sets.values():
             steps += _deletion(REPLICA_SETS, held.metadata)

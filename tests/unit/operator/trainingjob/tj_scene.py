@@ -14,8 +14,17 @@ from msgspec.structs import replace
 
 from swell.api.codec import convert, to_body
 from swell.api.core import ConfigMap
-from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
+from swell.api.kinds import (
+    CONFIG_MAPS,
+    JOBS,
+    NATIVE_GROUPS,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+    TRAINING_JOBS,
+)
 from swell.api.meta import Body, Condition, Key, Uid
+from swell.api.native_groups import NativeGroup
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob, TrainingJobPhase, TrainingJobStatus
@@ -46,6 +55,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     str(REPLICA_SETS): ReplicaSet,
     str(JOBS): Job,
     str(POD_GROUPS): PodGroup,
+    str(NATIVE_GROUPS): NativeGroup,
     str(PODS): Pod,
     str(CONFIG_MAPS): ConfigMap,
     str(TRAINING_JOBS): TrainingJob,
@@ -80,6 +90,7 @@ class Scene:
     settings: TrainingJobSettings = field(default_factory=TrainingJobSettings)
     now: float = START
     gang_served: bool = True
+    native_served: bool = False
     priority_class_found: bool = True
     refused: str = ""
     report: ReceivedReport | None = None
@@ -102,6 +113,7 @@ class Scene:
             pserver=self.held.get((str(REPLICA_SETS), "fit-pserver")),
             trainer=self.held.get((str(JOBS), "fit-trainer")),
             group=self.held.get((str(POD_GROUPS), "fit")),
+            native_group=self.held.get((str(NATIVE_GROUPS), "fit")),
             addresses=self.held.get((str(CONFIG_MAPS), "fit-addresses")),
             members=self.held.get((str(CONFIG_MAPS), "fit-members")),
             pods=tuple(self.pods()),
@@ -109,6 +121,7 @@ class Scene:
             problems=problems_of(self.job),
             priority_class_found=self.priority_class_found,
             gang_served=self.gang_served,
+            native_served=self.native_served,
             refused=self.refused,
             report=self.report,
             settings=self.settings,
