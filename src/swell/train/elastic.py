@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from swell.api.injection import CHECKPOINTS_VARIABLE
+from swell.api.report import TrainingState
 from swell.train.backends.framework import ModelFramework, framework_of
 from swell.train.checkpoints.folder import CheckpointFolder
 from swell.train.checkpoints.saver import Saver, seconds_of
@@ -254,11 +255,22 @@ class Elastic:
         """Put the loss into the report."""
         self._engine.reporter.facts.loss = float(loss)
 
+    def evaluating(self) -> contextlib.AbstractContextManager[None]:
+        """Say in the report that the program evaluates. Its time is none of `hangSeconds`."""
+        return self._during(TrainingState.EVALUATING)
+
+    def compiling(self) -> contextlib.AbstractContextManager[None]:
+        """Say in the report that the program compiles. Its time is none of `hangSeconds`."""
+        return self._during(TrainingState.COMPILING)
+
     def save(self) -> None:
         """Write a checkpoint now. All members call it at the same step."""
         self._engine.save()
 
     # ---- inside
+
+    def _during(self, state: TrainingState) -> contextlib.AbstractContextManager[None]:
+        return self._engine.reporter.during(state, self._ledger.progress)
 
     @property
     def _engine(self) -> Engine:

@@ -72,6 +72,11 @@ class HangWatch:
             self._thread = threading.Thread(target=self._run, name="swell-hang", daemon=True)
             self._thread.start()
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether a step is due."""
+        return self._due is not None
+
     def pause(self) -> None:
         """No step is due until the next one is done."""
         self._due, self._armed_at = None, float("-inf")

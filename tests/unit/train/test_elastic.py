@@ -15,6 +15,7 @@ import pytest
 from swell import train
 from swell.train import Elastic
 from swell.train.errors import TrainError
+from swell.train.state.ledger import Progress
 from tests.unit.train.cluster import ROOT
 
 EXAMPLES = ROOT / "examples" / "train"
@@ -116,6 +117,25 @@ def test_a_loop_that_is_left_leaves_no_batch_behind() -> None:
 
     assert model.samples == []
     assert model.steps == 2
+
+
+def test_the_report_says_what_is_done_between_steps() -> None:
+    """In a script's own words; afterwards it trains again."""
+    model = Elastic({"w": np.zeros(1)})
+    for _ in model.batches(4, batch_size=4):
+        with model.step():
+            pass
+        with model.evaluating():
+            evaluating = model._engine.reporter.report(Progress()).state
+        with model.compiling():
+            compiling = model._engine.reporter.report(Progress()).state
+        training = model._engine.reporter.report(Progress()).state
+
+    assert [state.value for state in (evaluating, compiling, training)] == [
+        "evaluating",
+        "compiling",
+        "training",
+    ]
 
 
 def test_a_terminated_process_saves_and_exits_143(tmp_path: Path) -> None:

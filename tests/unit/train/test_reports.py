@@ -12,6 +12,7 @@ from swell.api.report import REPORT_BYTES_MAX, SaveReport, TrainingReport, Train
 from swell.train.bus.plan import GroupPlan, Held, Member
 from swell.train.collectives import Collectives
 from swell.train.errors import TrainError
+from swell.train.hang import HangWatch
 from swell.train.reports.measures import Measured, Measures, SlowestMember
 from swell.train.reports.noise import GradientNoise, noise_of
 from swell.train.reports.rates import Rates
@@ -77,6 +78,40 @@ def test_reports_are_published_by_the_leader_when_old_or_changed() -> None:
     reporter.publish(Progress(step=5))
 
     assert [report.step for report in published] == [1, 3, 4]
+
+
+class FakeWatch:
+    """A watch for hangs that only counts."""
+
+    def __init__(self) -> None:
+        self.is_watching = False
+        self.n_beats = 0
+
+    def beat(self) -> None:
+        self.is_watching = True
+        self.n_beats += 1
+
+    def pause(self) -> None:
+        self.is_watching = False
+
+
+def test_what_is_done_between_steps_is_said_and_is_no_hang() -> None:
+    """The time of the next step begins anew after it."""
+    published: list[TrainingReport] = []
+    watch = FakeWatch()
+    reporter = Reporter(published.append, None, hang=cast("HangWatch", watch))
+    with reporter.during(TrainingState.COMPILING, Progress()):
+        pass
+    assert watch.n_beats == 0  # no step was due before the first one
+
+    reporter.enter(TrainingState.TRAINING, Progress(step=1))
+    reporter.tick(Progress(step=1))
+    with reporter.during(TrainingState.EVALUATING, Progress(step=1)):
+        seen = watch.is_watching
+
+    assert (seen, watch.is_watching, watch.n_beats) == (False, True, 2)
+    states = [report.state.value for report in published]
+    assert states == ["compiling", "loading", "training", "evaluating", "training"]
 
 
 def test_a_report_is_bounded() -> None:

@@ -88,18 +88,15 @@ def _group(options: LaunchOptions, place: Place | None, signals: Signals) -> Ite
     if place is None:
         yield SingleNode(signals.is_any)
         return
-    roll_call = RollCallServer(place.address, place.secret)
-    group = open_group(
-        place,
-        minimum=options.nodes_min,
-        meeting_port=roll_call.port,
-        on_abort=lambda _: None,  # workers are looked at every few milliseconds
-    )
-    try:
-        yield group
-    finally:
-        group.close()
-        roll_call.close()
+    with contextlib.closing(RollCallServer(place.address, place.secret)) as roll_call:
+        group = open_group(
+            place,
+            minimum=options.nodes_min,
+            meeting_port=roll_call.port,
+            on_abort=lambda _: None,  # workers are looked at every few milliseconds
+        )
+        with contextlib.closing(group):
+            yield group
 
 
 @contextlib.contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -79,6 +80,22 @@ class Reporter:
         """No step is due for now: that none is done is no hang."""
         if self._hang is not None:
             self._hang.pause()
+
+    @contextlib.contextmanager
+    def during(self, state: TrainingState, progress: Progress) -> Iterator[None]:
+        """Say what the program does between two steps. That it does no step meanwhile is no hang.
+
+        The time for the next step begins anew after it, if it had begun before.
+        """
+        before = self.facts.state
+        was_watched = self._hang is not None and self._hang.is_watching
+        self.enter(state, progress)
+        try:
+            yield
+        finally:
+            self.enter(before, progress)
+            if self._hang is not None and was_watched:
+                self._hang.beat()
 
     def publish(self, progress: Progress) -> None:
         self._published = self._clock()

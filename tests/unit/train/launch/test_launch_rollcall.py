@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from swell.train.bus import BusStoppedError
 from swell.train.bus.plan import NOTHING, GroupPlan, Member
-from swell.train.launch import rollcall
+from swell.train.launch import program, rollcall
+from swell.train.launch.agent import Signals
+from swell.train.launch.arguments import parse
 from swell.train.launch.rollcall import Entry, Roll, RollCallServer, call_roll, signed, verified
 from swell.train.launch.variables import Seat
+from swell.train.place import Place
 
 SECRET = b"secret"
 
@@ -133,3 +139,19 @@ def test_without_room_the_oldest_stranger_goes(
 
         assert stranger.recv(10) == b""
     assert answer == (Seat("127.0.0.1", (7,)),)
+
+
+def test_no_server_is_left_where_there_is_no_place_in_the_job(tmp_path: Path) -> None:
+    """A launcher that cannot take its place ends, and its roll call with it."""
+    (tmp_path / "epoch").write_text("1")
+    (tmp_path / "trainer").write_text("127.0.0.1\n")
+    place = Place("job", "trainer", index=5, instance=0, members=tmp_path, address="")
+    options = parse(["train.py"], {})
+
+    with (
+        pytest.raises(BusStoppedError, match="index 5"),
+        program._group(options, place, Signals()),
+    ):
+        raise AssertionError
+
+    assert "roll call" not in [thread.name for thread in threading.enumerate()]
