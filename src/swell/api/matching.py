@@ -24,9 +24,11 @@ def selector_matches(selector: LabelSelector | None, labels: Labels) -> bool:
     """Whether labels match. A missing selector matches nothing, an empty one everything."""
     if selector is None:
         return False
-    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _requirement_holds(requirement, labels) for requirement in selector.match_expressions
-    )
+    # A loop, not a generator: asked for every pod and every selector that other pods wait by.
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    return all(_requirement_holds(one, labels) for one in selector.match_expressions)
 
 
 def is_empty_selector(selector: LabelSelector | None) -> bool:

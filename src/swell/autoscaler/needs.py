@@ -18,6 +18,8 @@ from swell.api.requests import CPU, MEMORY, PODS, pod_limits, pod_requests
 Amounts = Mapping[str, int]
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+# A constraint of topology spread with any other value is a preference.
+_FORBIDS = "DoNotSchedule"
 # More pods than any node has.
 NO_POD_LIMIT = 2**40
 # Shapes kept by one reader. Far more than a cluster has; it only bounds memory where every pod
@@ -111,11 +113,15 @@ def amounts_of(spec: PodSpec) -> Amounts:
 
 
 def is_peculiar(spec: PodSpec) -> bool:
-    """Whether other pods of a node decide about this one, beyond the amounts they leave."""
+    """Whether other pods of a node decide about this one, beyond the amounts they leave.
+
+    What a pod prefers keeps it from no node, so it decides nothing about sizes.
+    """
     affinity = spec.affinity
+    sides = () if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity)
     return bool(
-        spec.topology_spread_constraints
-        or (affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity))
+        any(one.when_unsatisfiable == _FORBIDS for one in spec.topology_spread_constraints)
+        or any(one and one.required_during_scheduling_ignored_during_execution for one in sides)
         or any(
             port.host_port or spec.host_network
             for container in (*spec.containers, *spec.init_containers)

@@ -6,6 +6,7 @@ is made at evaluation. `program` compiles whole expressions; `macros` adds the m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -73,6 +74,9 @@ class Compiler:
         self.n_slots = n_slots
         self.has_bindings = has_bindings
         self.used: set[str] = set()
+        # By slot: how often a variable is read, and the fields that are selected from it.
+        self.n_reads: Counter[int] = Counter()
+        self.selected: dict[int, list[str]] = {}
 
     def compile(self, node: Expr, scope: Scope) -> Compiled:
         match node:
@@ -91,11 +95,17 @@ class Compiler:
             case syntax.CallExpr():
                 return self.call(node, scope)
 
+    def fields_read(self, slot: int) -> frozenset[str] | None:
+        """Returns the fields that are read of a variable; None if it is read as a whole."""
+        fields = self.selected.get(slot, [])
+        return frozenset(fields) if len(fields) == self.n_reads[slot] else None
+
     def ident(self, name: str, scope: Scope) -> Compiled:
         variable = scope.get(name)
         if variable is not None:
             self.used.add(name)
             slot = variable.slot
+            self.n_reads[slot] += 1
             return Compiled(variable.type, lambda frame: frame[slot], 1.0)
         # A variable hides the name of a type.
         if name in TYPE_NAMES:
@@ -109,6 +119,8 @@ class Compiler:
         operand = self.compile(node.operand, scope)
         base = inside(operand.type)
         type_, key = field_of(base, node.field)
+        if isinstance(node.operand, syntax.IdentExpr) and node.operand.name in scope:
+            self.selected.setdefault(scope[node.operand.name].slot, []).append(key)
         run = operand.run
         cost = operand.cost + 1.0
         find = operators.optional_property if base.kind == "object" else operators.optional_field

@@ -19,13 +19,15 @@ MACROS.update(macros.MACROS)
 class Program:
     """A compiled expression. It holds no state: it may be evaluated any number of times.
 
-    `used` names the variables the expression reads. `n_slots` is the size of a frame: the counter
-    of items, the declared variables, and those the macros bind.
+    `used` names the variables the expression reads, `fields` what it reads of each declared one:
+    None stands for all of it. `n_slots` is the size of a frame: the counter of items, the declared
+    variables, and those the macros bind.
     """
 
     type: CelType
     cost: float
     used: frozenset[str]
+    fields: Mapping[str, frozenset[str] | None]
     run: Run
     n_slots: int
 
@@ -71,6 +73,7 @@ def compile_expression(
         type=compiled.type,
         cost=compiled.cost,
         used=frozenset(compiler.used),
+        fields={name: compiler.fields_read(variable.slot) for name, variable in scope.items()},
         run=compiled.run,
         n_slots=compiler.n_slots,
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -75,32 +76,34 @@ class TrainedProgram:
 
     def gradient(self, batch: float, epoch: int) -> tuple[float, float]:
         """Returns squared norm and variance in an epoch, between the two nearest batch sizes."""
+        # Plain numbers: this is asked at every event of every job, for one batch at a time.
         sizes = self._batch_sizes
-        high = int(np.clip(np.searchsorted(sizes, batch), 1, len(sizes) - 1))
+        high = min(max(bisect_left(sizes, batch), 1), len(sizes) - 1)
         low = high - 1
-        share = float(np.clip((batch - sizes[low]) / (sizes[high] - sizes[low]), 0.0, 1.0))
+        share = min(max((batch - sizes[low]) / (sizes[high] - sizes[low]), 0.0), 1.0)
         norm, variance = self._noise
         # Some batch sizes were measured for fewer epochs; the last measured one stands for later.
-        at = min(epoch, norm.shape[1] - 1)
+        at = min(epoch, len(norm[0]) - 1)
         return (
-            float(norm[low, at] * (1 - share) + norm[high, at] * share),
-            float(variance[low, at] * (1 - share) + variance[high, at] * share),
+            norm[low][at] * (1 - share) + norm[high][at] * share,
+            variance[low][at] * (1 - share) + variance[high][at] * share,
         )
 
     @cached_property
-    def _batch_sizes(self) -> Floats:
-        return np.array(sorted(self.validation), np.float64)
+    def _batch_sizes(self) -> list[float]:
+        return [float(size) for size in sorted(self.validation)]
 
     @cached_property
-    def _noise(self) -> tuple[Floats, Floats]:
+    def _noise(self) -> tuple[list[list[float]], list[list[float]]]:
         ordered = [self.validation[int(size)] for size in self._batch_sizes]
         shortest = min(len(norm) for _, norm, _ in ordered)
         return (
-            np.stack([norm[:shortest] for _, norm, _ in ordered]),
-            np.stack([variance[:shortest] for _, _, variance in ordered]),
+            [norm[:shortest].tolist() for _, norm, _ in ordered],
+            [variance[:shortest].tolist() for _, _, variance in ordered],
         )
 
 
+@lru_cache(maxsize=4096)
 def normal(placement: Placement) -> Placement:
     """Returns the lexicographically smallest rotation of a placement without empty nodes."""
     held = tuple(n for n in placement if n)

@@ -328,3 +328,26 @@ def test_job_with_a_malformed_template_is_left_out() -> None:
     broken = a_job("b", t=a_role(cpu="much"))
 
     assert [job.view.id.name for job in look(NODE, broken, a_job("a", t=ROLE)).jobs] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_only_what_a_pod_requires_of_others_matters_to_its_size(kind: str) -> None:
+    """A preference keeps a replica from no node, so that nothing has to be tried for it."""
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}
+    preferred = {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    reader = NeedsReader()
+
+    assert not reader.of(convert({"affinity": {kind: preferred}}, PodSpec)).is_peculiar
+    assert reader.of(convert({"affinity": {kind: {**preferred, **required}}}, PodSpec)).is_peculiar
+
+
+@pytest.mark.parametrize(("rule", "matters"), [("ScheduleAnyway", False), ("DoNotSchedule", True)])
+def test_only_a_binding_spread_matters_to_a_size(rule: str, *, matters: bool) -> None:
+    """ScheduleAnyway is a preference, too."""
+    spread = {"maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": rule}
+    spec = convert({"topologySpreadConstraints": [spread]}, PodSpec)
+
+    assert NeedsReader().of(spec).is_peculiar is matters

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from swell.cel.program import compile_expression
 from swell.cel.resolution import escape, unescape
 from swell.cel.syntax import ExpressionError, LiteralExpr, UInt, parse
-from swell.cel.types import STRING, EvaluationError
+from swell.cel.types import STRING, EvaluationError, object_of
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,21 @@ def test_any_text_is_compiled_or_refused(text: str) -> None:
         compile_expression(text, {"self": STRING}).evaluate("abc")
     except (ExpressionError, EvaluationError):
         return
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("self.a == 'x' && has(self.b.c)", {"a", "b"}),
+        ("self.b.c == self.a", {"a", "b"}),
+        ("self == self", None),
+        ("self.a == 'x' || self == self", None),
+        ("['x'].all(self, self == 'x')", set()),
+        ("true", set()),
+    ],
+)
+def test_fields_that_an_expression_reads_are_known(text: str, fields: set[str] | None) -> None:
+    """A variable that is used as a whole has no list of them; one of the same name is another."""
+    type_ = object_of({"a": STRING, "b": object_of({"c": STRING})})
+
+    assert compile_expression(text, {"self": type_}).fields["self"] == fields

@@ -225,10 +225,14 @@ def covers(status: AITrainingJobStatus, role: str, index: int) -> bool:
 
 def current(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> tuple[Replica, ...]:
     """The pods that count: those that no restart or resize has given up."""
+    # Asked many times in each decision, mostly of jobs without a restart whose pods all stay.
+    restart, targets = status.restart, status.target_replicas
     return tuple(
         one
         for one in snapshot.replicas
-        if not is_restarting(one, status) and not is_surplus(one, status)
+        if one.index < targets.get(one.role, 0)
+        and (restart is None or not is_restarting(one, status))
+        and not is_surplus(one, status)
     )
 
 

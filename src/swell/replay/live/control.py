@@ -78,7 +78,9 @@ class ControlPlane:
             fetch_report=fetch,
             report_pace_s=ASKED_S,
         )
-        operator = JobOperator(ai_training_job_kind(AITrainingJobSettings()), dependencies)
+        # No kubelet has to be told of new members: hollow nodes mount nothing.
+        settings = AITrainingJobSettings(touched_pods_max=0)
+        operator = JobOperator(ai_training_job_kind(settings), dependencies)
         return [service.run() for service in operator.services]  # type: ignore[misc]
 
     def scheduler(self) -> Services:

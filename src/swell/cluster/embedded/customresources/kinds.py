@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from swell.api import codec
@@ -85,13 +84,13 @@ class CustomRules:
         if context.subresource == "status" and old is not None:
             status = new.get("status")
             new.clear()
-            new.update(copy.deepcopy({name: old[name] for name in old if name != "status"}))
+            new.update(_copy({name: old[name] for name in old if name != "status"}))
             if status is not None:
                 new["status"] = status
             return
         new.pop("status", None)
         if old is not None and "status" in old:
-            new["status"] = copy.deepcopy(old["status"])
+            new["status"] = _copy(old["status"])
 
     def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
         before: object = MISSING if old is None else old
@@ -114,6 +113,11 @@ class CustomRules:
         outside = {"metadata", "status"} if self._has_status else {"metadata"}
         names = dict.fromkeys((*new, *old))
         return any(new.get(name) != old.get(name) for name in names if name not in outside)
+
+
+def _copy(value: object) -> Any:
+    """Returns a copy of JSON data, in the cheapest way that there is (ADR 7)."""
+    return codec.decode(codec.encode(value), object)
 
 
 def _finalizer_warnings(new: Body, old: Body | None) -> Iterator[str]:

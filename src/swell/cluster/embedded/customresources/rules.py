@@ -7,10 +7,11 @@ runs only where there is an old value, or where it declares that it may be missi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from swell.api.codec import encode
 from swell.api.meta import Body
 from swell.cel import (
     CALL_COST_MAX,
@@ -21,7 +22,7 @@ from swell.cel import (
     compile_expression,
 )
 from swell.cel.types import NOTHING, CelType, Optional, optional_of
-from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
+from swell.cluster.embedded.customresources.rule_types import Converter, converter_of, type_of
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError, MapKey, Path, render
 from swell.schema.pruning import EMBEDDED
@@ -50,6 +51,9 @@ REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
 OBJECT_COST_MAX = 1_500_000
 # An evaluation costs some microseconds even if the rule is trivial.
 EVALUATION_COST = 10
+# Values kept by one schema, and the bytes of the largest one: to bound the memory.
+_PASSED_MAX = 256
+_KEY_BYTES_MAX = 16_384
 
 
 @dataclass(slots=True)
@@ -179,7 +183,8 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
     if not schema.get(VALIDATIONS) or type_ is None:
         return []
     rules = list(_compiled(schema[VALIDATIONS], type_))
-    convert = converter_of(schema) or (lambda value: value)
+    ask = _asking(rules, converter_of(schema) or (lambda value: value))
+    passed = PassedValues(rules)
 
     def enforce(
         value: object, old: object, path: Path, errors: list[FieldError], budget: RuleBudget
@@ -187,6 +192,24 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
         if value is None or budget.left <= 0:
             return
         known = old is not MISSING and old is not None
+        key = passed.key_of(value, old if known else None)
+        if passed.charge(key, budget):
+            return
+        n_errors, left = len(errors), budget.left
+        ask(value, old if known else None, path, errors, budget)
+        if len(errors) == n_errors and budget.left > 0:
+            passed.note(key, left - budget.left)
+
+    return [enforce]
+
+
+def _asking(rules: Sequence[CompiledRule], convert: Converter) -> Enforce:
+    """Returns what evaluates all rules about a value; an old one of None is not known."""
+
+    def ask(
+        value: object, old: object, path: Path, errors: list[FieldError], budget: RuleBudget
+    ) -> None:
+        known = old is not None
         new_value, old_value = convert(value), convert(old) if known else None
         for rule in rules:
             if budget.left <= 0:
@@ -203,7 +226,51 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
                 tolerated = known and not rule.uses_old and value == old
                 errors.append(error._replace(reason=TOLERATED) if tolerated else error)
 
-    return [enforce]
+    return ask
+
+
+class PassedValues:
+    """The values that all rules of a schema have passed lately, and what that cost.
+
+    Rules decide by the value alone, and most writes leave what a rule reads as it was: every write
+    of a status does. So the same JSON is not evaluated twice.
+    """
+
+    def __init__(self, rules: Sequence[CompiledRule]) -> None:
+        self._uses_old = any(rule.uses_old or rule.optional_old for rule in rules)
+        fields = [one for rule in rules for one in rule.program.fields.values()]
+        if any(rule.message_program is not None for rule in rules) or None in fields:
+            self._fields: tuple[str, ...] | None = None
+        else:
+            self._fields = tuple(sorted({name for one in fields if one for name in one}))
+        self._cost: dict[bytes, float] = {}
+
+    def key_of(self, value: object, old: object) -> bytes:
+        """Returns what the rules read of a value and, where they look at it, of the old one."""
+        read: tuple[object, ...] = (self._read_of(value),)
+        if self._uses_old:
+            read = (*read, old is not None, self._read_of(old))
+        return encode(read)
+
+    def charge(self, key: bytes, budget: RuleBudget) -> bool:
+        """Take the cost of a value that has passed from the budget; false if it has to be asked."""
+        cost = self._cost.get(key)
+        if cost is None or cost >= budget.left:
+            return False
+        budget.left -= cost
+        return True
+
+    def note(self, key: bytes, cost: float) -> None:
+        if len(key) > _KEY_BYTES_MAX:
+            return
+        if len(self._cost) >= _PASSED_MAX:
+            self._cost.clear()  # costs only time
+        self._cost[key] = cost
+
+    def _read_of(self, value: object) -> object:
+        if self._fields is None or not isinstance(value, dict):
+            return value
+        return {name: value[name] for name in self._fields if name in value}
 
 
 def _compiled(raws: list[Body], type_: CelType) -> Iterator[CompiledRule]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Literal, TypeVar
 
 import msgspec
@@ -238,9 +239,15 @@ def read_shape(body: object, shape: type[S], verb: str, request: RequestContext)
     return read
 
 
+@cache
+def _fields_of(shape: type[_Shape]) -> dict[str, str]:
+    """Returns the attributes of a struct by the names of their fields; slow to find out."""
+    return {field.encode_name: field.name for field in msgspec.structs.fields(shape)}
+
+
 def _unknown(body: object, read: _Shape, path: str) -> Iterator[str]:
     """The paths of the fields that a struct does not have."""
-    known = {field.encode_name: field.name for field in msgspec.structs.fields(read)}
+    known = _fields_of(type(read))
     for name, value in body.items() if isinstance(body, dict) else ():
         if name not in known:
             yield path + name
