@@ -90,6 +90,7 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         running_since=_seconds(status.start_running_time) if status.start_running_time else None,
         time_limit_s=job.spec.time_limit,
         due=moment(job.spec.deadline or ""),
+        is_leaving=job.metadata.deletion_timestamp is not None,
     )
 
 
@@ -177,6 +178,7 @@ def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
         priority=spec.annotations.priority,
         created=job.metadata.creation_timestamp or "",
         resizes=tuple(map(_trainer_resize, status.scale_records)),
+        is_leaving=job.metadata.deletion_timestamp is not None,
     )
 
 

@@ -312,11 +312,17 @@ class Ledger:
         self._dirty_jobs.clear()
 
     def _pod_counts(self, key: Key) -> tuple[ReplicaCount, ...]:
-        """Count a pod by itself, unless it has finished, leaves, or counts as a job's replica."""
+        """Count a pod by itself, unless it has finished, leaves, or counts as a job's replica.
+
+        The garbage collector deletes the pods of a deleted job a moment later than the job: those
+        without a node ask for no room in the meantime.
+        """
         pod = self._pods.get(key)
         if pod is None or pod.is_finished or pod.is_leaving or self._owner(pod) is not None:
             return ()
         if pod.node and not self._is_counted(pod.node):
+            return ()
+        if not pod.node and self._leaves_with_job(pod):
             return ()
         return (ReplicaCount(pod.node, pod.needs),)
 
@@ -352,6 +358,10 @@ class Ledger:
         if claim.uid and view.uid and claim.uid != view.uid:
             return None
         return view if any(role.name == claim.role for role in view.roles) else None
+
+    def _leaves_with_job(self, pod: AutoscalerPod) -> bool:
+        view = self._jobs.get(pod.claim.job) if pod.claim is not None else None
+        return view is not None and view.is_leaving
 
     def _is_counted(self, name: str) -> bool:
         node = self._nodes.get(name)

@@ -114,6 +114,7 @@ class AutoscalerJob:
     running_since: float | None = None
     time_limit_s: float | None = None  # from then on
     due: float | None = None  # when it should be done, by its own spec
+    is_leaving: bool = False  # it is being deleted, and its pods will be after it
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

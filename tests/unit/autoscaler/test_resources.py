@@ -137,6 +137,27 @@ def test_pods_of_a_job_that_is_over_are_pods_like_others(status: Body, meta: Bod
     assert cpu(inquiry_resource(objects)) == (1000, 7000)
 
 
+@pytest.mark.parametrize(
+    ("meta", "requested"),
+    [({"deletionTimestamp": "2026-01-01T00:00:00Z"}, 1000), ({}, 3000)],
+    ids=["deleting", "live"],
+)
+def test_pods_without_a_node_ask_for_nothing_once_their_job_is_deleted(
+    meta: Body, requested: int
+) -> None:
+    """The garbage collector comes a moment later; the one that runs still holds its room."""
+    body = {
+        "metadata": {"name": "a", "namespace": "ns", "uid": "uid-a", **meta},
+        "spec": {"replicaSpecs": {"t": a_role(3, 5, cpu="1")}},
+        "status": {"phase": "Running", "targetReplicas": {"t": 3}},
+    }
+    pods = [a_pod("a", "t", 0, "n", cpu="1"), *(a_pod("a", "t", at, cpu="1") for at in (1, 2))]
+    objects = objects_of(NODE, *pods)
+    objects.training_jobs.append(convert(body, type(a_job("x", t=ROLE))))
+
+    assert cpu(inquiry_resource(objects)) == (requested, 7000)
+
+
 def test_pod_of_a_job_without_owner_is_known_by_its_labels() -> None:
     """A pod that names its job in labels only stands for its replica all the same."""
     pod = convert(
