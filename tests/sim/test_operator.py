@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from swell.sim.campaign.trial import try_faults
+from swell.sim.faults.plan import Fault, FaultKind
 from tests.sim.operator.flaws import PLANTED
 from tests.sim.operator.hostile import try_hostile
 from tests.sim.operator.scenarios import SCENARIOS
+from tests.sim.operator.subject import operator_subject
 
 
 def test_there_are_enough_scenarios_and_planted_bugs() -> None:
@@ -19,3 +22,17 @@ def test_there_are_enough_scenarios_and_planted_bugs() -> None:
 def test_hostile_jobs_harm_nobody_else(seed: int) -> None:
     """One malformed or hostile job never stops others, and ends or says why it waits."""
     assert try_hostile(seed).violations == ()
+
+
+@pytest.mark.parametrize(("seed", "job", "nth", "amount"), [(0, "bee", 3, 0.9), (1, "cat", 4, 0.2)])
+def test_hold_begins_when_the_operator_sees_the_silence(
+    seed: int, job: str, nth: int, amount: float
+) -> None:
+    """A pause in which nothing is written does not lengthen the time that restarts are held."""
+    subject = operator_subject()
+    site = f"operator-0 patch aitrainingjobs.elasticdeeplearning.ai/status default/{job}"
+    pause = Fault(site, nth, FaultKind.PAUSED, amount)
+    result = try_faults(subject, subject.scenario("outage"), seed, [pause])
+
+    assert result.hits[FaultKind.PAUSED] == 1
+    assert [str(one) for one in result.violations] == []

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, RequeuePolicy
+from swell.api.core import Node
+from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key
 from swell.api.pod import PodPhase
 from swell.cluster.embedded.storage import Commit
@@ -20,8 +22,8 @@ from tests.sim.wiping import SoundHistory
 
 # The name under which the operator shows its cache of nodes.
 NODES = "nodes"
-# What was known that long before a write, or longer, was known when it was decided on; and how late
-# the rule itself notices.
+# What was known that long before a write was sent, or longer, was known when it was decided on; and
+# how long after the hold has ended a write may still be said to belong to it.
 KNOWN_S, NOTICED_S = 20.0, 10.0
 
 
@@ -32,13 +34,17 @@ class RestartsHeld:
     world: SimulatedWorld
     history: SoundHistory[AITrainingJob]
     name: str = "N5 restarts held in a mass failure"
-    _cache: object = None
+    _cache: Informer[Node] | None = None
+    _ready: dict[Key, bool] = field(default_factory=dict)
     _since_s: float | None = None
-    _n_nodes: int = 0
     _vanished_s: float = -HOLD_S
+    _is_unclear: bool = False
+    _sent_s: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.network.on_call.append(self._on_call)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        self._look()
         before, after = self.history.judged(commit)
         if before is None or after is None or self.history.is_repair(commit):
             return
@@ -47,26 +53,41 @@ class RestartsHeld:
             return
         if after.status.reason != JobReason.NODE_LOST.value or self._since_s is None:
             return
-        held_s = self.world.clock.monotonic() - self._since_s
+        site = f"{commit.actor} patch {AI_TRAINING_JOBS}/status {commit.key}"
+        held_s = self._sent_s[site] - self._since_s
         if KNOWN_S <= held_s < HOLD_S - NOTICED_S:
             yield f"{commit.key} restarts {held_s:.0f} s after most nodes fell silent"
 
-    def _look(self) -> None:
-        """Note since when most nodes have been silent, as the operator knows by its own cache.
+    def _on_call(self, _: str, site: str) -> None:
+        """Note when it was sent, and look into the cache of an operator that has just started.
 
         An operator that starts again begins to hold when it sees it.
         """
+        self._sent_s[site] = self.world.clock.monotonic()
         caches = (process.exposed.get(NODES) for process in self.world.processes)
         cache = next((one for one in caches if isinstance(one, Informer)), None)
         if cache is not self._cache:
-            self._cache, self._since_s, self._n_nodes = cache, None, 0
-        nodes, now_s = cache.all() if cache else (), self.world.clock.monotonic()
-        if len(nodes) < self._n_nodes:
+            self._cache, self._since_s = cache, None
+            self._ready.clear()
+            if cache is not None:
+                cache.add_handler(lambda key: self._look(cache, key))
+
+    def _look(self, cache: Informer[Node], key: Key) -> None:
+        """Note since when most nodes have been silent, at the moment at which the operator does.
+
+        Between two calls or commits much time may pass. A node that cannot be decoded is as it was.
+        """
+        if cache is not self._cache or cache.malformed(key) is not None:
+            return
+        node, now_s = cache.get(key), self.world.clock.monotonic()
+        if node is not None:
+            self._ready[key] = is_ready(node)
+        elif self._ready.pop(key, None) is not None:
             self._vanished_s = now_s
-        self._n_nodes = len(nodes)
-        n_silent = sum(not is_ready(node) for node in nodes)
+        n_silent = sum(not ready for ready in self._ready.values())
         # Nodes that vanished count as well, and may have begun an earlier hold.
-        if not n_silent or now_s - self._vanished_s < HOLD_S:
+        self._is_unclear = now_s - self._vanished_s < HOLD_S or (self._is_unclear and n_silent > 0)
+        if not n_silent or self._is_unclear:
             self._since_s = None
         elif n_silent >= N_MIN and self._since_s is None:
             self._since_s = now_s
