@@ -482,6 +482,11 @@ def _moves_every_straggler(
     return list(straggler_cause(asked, held, now))
 
 
+def _asks_at_once(decide_: Decide) -> Decide:
+    """Pods that were refused are asked for whenever the job is looked at."""
+    return lambda seen, now: decide_(replace(seen, no_pods_before=0.0), now)
+
+
 def _counts_every_look(
     seen: AITrainingJobSnapshot, held: AITrainingJobStatus
 ) -> AITrainingJobStatus:
@@ -494,6 +499,7 @@ def _counts_every_look(
 
 PLANTED: Mapping[str, Flaw] = {
     "operator restarts in a mass failure": _inside(decide, "not_held", lambda found, _: found),
+    "operator asks for refused pods at once": _deciding(_asks_at_once),
     "operator begins before others": _inside(decide, "awaited", lambda *_: ""),
     "operator counts preemptions at every look": _inside(
         decide, "with_preemptions", _counts_every_look

@@ -110,6 +110,7 @@ class Scene:
         self.priority_class_found = True
         self.gang_served = True
         self.refused = ""
+        self.no_pods_before = 0.0
         self.settings = AITrainingJobSettings(**settings)  # type: ignore[arg-type]
         self.secrets: set[str] = set()
         self.report: ReceivedReport | None = None
@@ -140,6 +141,7 @@ class Scene:
             report=self.report,
             mass_failure=self.mass_failure,
             refused=self.refused,
+            no_pods_before=self.no_pods_before,
             settings=self.settings,
         )
 

@@ -346,6 +346,7 @@ def _wake_at(
         next_deadline(snapshot, now),
         deadline_at(snapshot),
         settled_at(status),
+        snapshot.no_pods_before,
         *avoidance_ends(snapshot),
         snapshot.mass_failure.until if snapshot.mass_failure is not None else None,
     ]

@@ -251,6 +251,7 @@ def take_snapshot(
         after=AFTER.states(job, informers.jobs),
         is_awaited=AFTER.is_awaited(job, informers.jobs),
         refused=inputs.refused,
+        no_pods_before=inputs.no_pods_before,
         stored_status=inputs.stored_status,
         is_recorded=inputs.is_recorded,
         settings=settings,

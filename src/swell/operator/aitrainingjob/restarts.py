@@ -31,6 +31,8 @@ from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
 # After running for this long, the next restart counts as the first again.
 BACKOFF_RESET_S = 600.0
+# The back-off of refused writes lasts no longer; a longer one shows that a clock was set back.
+_REFUSAL_S_MAX = 300.0
 _LONG_AGO = "1970-01-01T00:00:00Z"
 # Causes whose restarts do not count against the role's restartLimit.
 _UNCHARGED = frozenset(
@@ -167,7 +169,15 @@ def may_begin(
 
 
 def must_wait(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float) -> bool:
-    """Whether a restart holds back new pods: old ones still exist, or its back-off lasts."""
+    """Whether new pods are held back.
+
+    A restart waits until old ones are gone and its back-off has passed. If the API server has just
+    refused a pod, others wait as well: the write that comes before them, which raises their
+    numbers, would wake the job at once, and so on without a pause.
+    """
+    refused_at = snapshot.no_pods_before - _REFUSAL_S_MAX
+    if snapshot.no_pods_before and not has_passed(refused_at, _REFUSAL_S_MAX, now):
+        return True
     restart = status.restart
     if restart is None:
         return False

@@ -108,6 +108,8 @@ class AITrainingJobSnapshot:
     held_off: Mapping[str, frozenset[str]] = field(default_factory=dict)
     mass_failure: MassFailure | None = None  # of nodes; restarts are held back until it is over
     refused: str = ""  # the latest write the API server rejected, and why
+    # It has just refused a pod: it is asked for others at this time (wall time).
+    no_pods_before: float = 0.0
     # The status as the API server has it, where `job` has a recovered one instead.
     stored_status: Body | None = None
     # Whether the record of a deleted job is kept, so that its object may go.

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Generic
 
+from swell.api.kinds import PODS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.history.keeper import HistoryKeeper, HistorySources
@@ -44,7 +45,7 @@ from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import ManagedService
-from swell.runtime.plan import NOTHING, Plan
+from swell.runtime.plan import NOTHING, CreateObject, Plan
 from swell.runtime.reviews import ReviewedPod
 from swell.runtime.uncertain import Children
 
@@ -285,15 +286,16 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         return decide_malformed(rules, found, snapshot, now)
 
     def _snapshot(self, job: JobT, key: Key, stored: Body | None = None) -> SnapshotT:
-        refused = _text(self.controller.rejected_write(key))
+        rejected = self.controller.rejected_write(key)
         uid = job.metadata.uid
         report = self.reports.received(key, uid) if self.reports is not None else None
         is_leaving = job.metadata.deletion_timestamp is not None
         is_recorded = not is_leaving or self.history is None or self.history.is_kept(key, uid)
         mass = self.nodes.mass_failure()
         inputs = SnapshotInputs(
-            refused, self.nodes.states, stored, report, is_recorded, mass, self._devices_of
-        )
+            _text(rejected), self.nodes.states, stored, report, is_recorded, mass,
+            self._devices_of, _no_pods_before(rejected),
+        )  # fmt: skip
         return self._kind.snapshot(job, self.informers, inputs)
 
     def _devices_of(self, pods: Iterable[Pod]) -> Mapping[str, PodDevices]:
@@ -315,6 +317,12 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         if self._kind.dependents is not None:
             for other in self._kind.dependents(key, self.informers):
                 self.controller.wake(other)
+
+
+def _no_pods_before(rejected: RejectedWrite | None) -> float:
+    """When pods may be asked for again, if one has just been refused."""
+    is_pod = rejected is not None and isinstance(rejected.action, CreateObject)
+    return rejected.retry_at if rejected and is_pod and rejected.action.resource is PODS else 0.0
 
 
 def _text(rejected: RejectedWrite | None) -> str:

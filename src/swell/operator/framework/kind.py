@@ -146,7 +146,8 @@ class ControllerDependencies:
 class SnapshotInputs:
     """Parts of a snapshot that no informer has.
 
-    `refused` is the job's latest write that the API server rejected, and why; empty when none.
+    `refused` is the job's latest write that the API server rejected, and why; empty when none. If
+    it was the create of a pod, others are of no use before `no_pods_before` (wall time).
     `stored_status` is the status on the server where that cannot be decoded.
     """
 
@@ -161,6 +162,7 @@ class SnapshotInputs:
     mass_failure: MassFailure | None = None
     # What is known of the devices of pods, by the names of those that have GPUs.
     devices_of: DevicesOf = lambda _: {}
+    no_pods_before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

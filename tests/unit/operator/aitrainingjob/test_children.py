@@ -463,6 +463,28 @@ def test_refused_object_is_reported() -> None:
     assert "no such volume" in status["message"]
 
 
+def test_pods_wait_after_one_was_refused() -> None:
+    """Nothing is written for them meanwhile: what the job itself writes would wake it again."""
+    scene = Scene(a_job({"trainer": a_role(replicas=2)}, reporting=True)).settle()
+    scene.goes("fit-trainer-1")
+    scene.refused, scene.no_pods_before = "Pod fit-trainer-1: exceeded quota", scene.now + 4
+    scene.settle()
+
+    assert created(scene.look()) == []
+    assert scene.look().wake_at == scene.now + 4
+    assert created(scene.after(4).look()) == ["fit-trainer-1"]
+
+
+def test_clock_that_was_set_back_holds_no_pods() -> None:
+    """No refusal lasts for an hour."""
+    scene = Scene(a_job({"trainer": a_role(replicas=1)})).settle()
+    scene.goes("fit-trainer-0")
+    scene.no_pods_before = scene.now + 3600
+
+    assert created(scene.settle().look()) == []
+    assert "fit-trainer-0" in scene.pods
+
+
 def test_type_of_a_role_is_told_to_its_pods() -> None:
     """Where the spec gives one; the name of the role is another variable."""
     scene = Scene(a_job({"trainer": a_role(replicas=1, replicaType="worker")}))
