@@ -124,6 +124,7 @@ class ExclusionsEnd:
     """N6: a pod is made anew for a node that it excludes only when that is avoided no more."""
 
     world: SimulatedWorld
+    settings: AITrainingJobSettings
     name: str = "N6 exclusions end first"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -135,6 +136,8 @@ class ExclusionsEnd:
             return
         now = self.world.clock.now()
         for one in before.status.avoid_nodes:
-            # Times are written in whole seconds, and the write takes a while.
-            if one.name == named[1] and parse_time(one.until) > now + COUNTED_S:
+            # Times are written in whole seconds, and the write takes a while. A time that is longer
+            # than any says that the clock was set back.
+            left_s = parse_time(one.until) - now
+            if one.name == named[1] and COUNTED_S < left_s <= self.settings.node_avoid_s:
                 yield f"{commit.key} makes a pod anew for {one.name}, avoided until {one.until}"

@@ -91,7 +91,7 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         MarksOnRecord(world),
         FewSuspects(world, settings),
         MovedOnRequest(world),
-        ExclusionsEnd(world),
+        ExclusionsEnd(world, settings),
         RestartsHeld(world, history),
         AfterOthers(world, history),
         PreemptionsCounted(world, history),

@@ -14,14 +14,20 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import RECORDS_MAX, AITrainingJob, AITrainingJobStatus, NodeFault
+from swell.api.aitrainingjob import (
+    RECORDS_MAX,
+    AITrainingJob,
+    AITrainingJobStatus,
+    AvoidedNode,
+    NodeFault,
+)
 from swell.api.codec import convert
 from swell.api.core import Node
 from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body
 from swell.api.node_faults import fault_counts, is_forgotten
 from swell.api.pod import NodeSelector, PodPhase, PodSpec
-from swell.api.times import format_time, parse_time
+from swell.api.times import SKEW_S, format_time, parse_time
 from swell.operator.aitrainingjob.causes import Cause, CauseKind, creation_failure
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
@@ -35,6 +41,8 @@ _SAME_S: Final = 60.0
 # New pods prefer other nodes after so many failures, and stay away after one more.
 SOFT, HARD = 2, 3
 _REASON_MAX: Final = 200
+# A node may have been given up under a longer setting than today's: the default is believed.
+_AVOID_S_LEAST: Final = 3600.0
 # Reasons of a container that cannot be created which may be the image's; a node is blamed for them
 # only if another one runs the same image.
 _OF_IMAGES = ("ImagePullBackOff", "ErrImagePull", "ImageInspectError", "RegistryUnavailable")
@@ -79,8 +87,16 @@ def avoided_nodes(
     counts = fault_counts(status.node_faults, snapshot.trusted, half_life_s, now)
     hard = [name for name, n in counts.items() if n >= HARD and role in snapshot.has_alternative]
     soft = [name for name, n in counts.items() if n >= SOFT and name not in hard]
-    gpus = [one.name for one in status.avoid_nodes if parse_time(one.until) > now]
+    gpus = [one.name for one in still_avoided(status, snapshot.settings.node_avoid_s, now)]
     return list(dict.fromkeys([*gpus, *sorted(hard)])), sorted(soft)
+
+
+def still_avoided(
+    status: AITrainingJobStatus, avoid_s: float, now: float
+) -> tuple[AvoidedNode, ...]:
+    """The nodes whose time has not passed. A longer one shows that the clock was set back."""
+    ahead_s = max(avoid_s, _AVOID_S_LEAST) + SKEW_S
+    return tuple(one for one in status.avoid_nodes if 0 < parse_time(one.until) - now <= ahead_s)
 
 
 def roles_with_alternatives(

@@ -25,6 +25,7 @@ from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.backoff import Backoff
 from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob.causes import Cause, CauseKind, creating_since
+from swell.operator.aitrainingjob.node_faults import still_avoided
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, covers, missing
 
 # The first restart is immediate; the second waits 1 s, each further one twice as long as the last.
@@ -280,11 +281,7 @@ def _avoided(
 ) -> tuple[AvoidedNode, ...]:
     """The nodes to avoid: those whose time has not passed, and those just found faulty."""
     faulty = {cause.node: cause for cause in causes if cause.node}
-    kept = [
-        node
-        for node in status.avoid_nodes
-        if node.name not in faulty and parse_time(node.until) > now
-    ]
+    kept = [one for one in still_avoided(status, avoid_s, now) if one.name not in faulty]
     until = format_time(now + avoid_s)
     new = [AvoidedNode(name=name, until=until, reason=c.message) for name, c in faulty.items()]
     return tuple([*kept, *new][-RECORDS_MAX:])

@@ -65,6 +65,18 @@ def test_pod_without_another_node_comes_anew_when_the_avoidance_ends() -> None:
     assert list(look(scene, [named(BAD)]).each_action()) == []
 
 
+def test_clock_that_was_set_back_lengthens_no_avoidance() -> None:
+    """A node that seems to be avoided for longer than nodes ever are is avoided no more."""
+    scene = waiting()
+    first = scene.pods[T1].metadata.uid
+    scene.after(-2 * 3600)
+    settle(scene, [named(BAD)])
+    settle(scene.after(300), [named(BAD)])
+
+    assert scene.pods[T1].metadata.uid != first
+    assert scene.pods[T1].spec.affinity is None
+
+
 def test_pod_with_another_node_stays() -> None:
     """It waits for room, and not for the node that it excludes."""
     scene = waiting()
