@@ -344,7 +344,8 @@ class OneWorldAnEpoch:
     history: SoundHistory[AITrainingJob]
     name: str = "O9 one world an epoch"
     _reported: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
-    _latest: dict[str, int] = field(default_factory=dict)
+    # The epochs that were written, each with the store's version.
+    _written: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = self.history.judged(commit)
@@ -360,22 +361,26 @@ class OneWorldAnEpoch:
         if commit.collection == str(PODS) and uid:
             env = {e["name"]: e.get("value", "") for e in body["spec"]["containers"][0]["env"]}
             sizes = {k: v for k, v in env.items() if k.endswith("_INSTANCES_NUM")}
-            yield from self._compare(commit, (uid, env["TRAININGJOB_EPOCH"]), sizes)
+            # A former leader that stood still may send it late; its successor replaces the pod.
+            known = self.history.version_when_sent(commit, "create")
+            yield from self._compare(commit, (uid, env["TRAININGJOB_EPOCH"]), sizes, known)
         if commit.collection == str(CONFIG_MAPS) and uid and "epoch" in body.get("data", {}):
             sizes = {
                 f"{role.upper().replace('-', '_')}_INSTANCES_NUM": str(len(text.splitlines()))
                 for role, text in body["data"].items()
                 if role not in {"epoch", INSTANCES_FILE, FORMER_FILE, SUCCEEDED_FILE}
             }
-            yield from self._compare(commit, (uid, body["data"]["epoch"]), sizes)
+            yield from self._compare(commit, (uid, body["data"]["epoch"]), sizes, commit.version)
 
     def _compare(
-        self, commit: Commit, key: tuple[str, str], sizes: dict[str, str]
+        self, commit: Commit, key: tuple[str, str], sizes: dict[str, str], known: int
     ) -> Iterator[str]:
-        latest = self._latest.get(key[0], 0)
+        """Compare with what was written up to the version that the writer could know."""
+        written = self._written.setdefault(key[0], [])
+        latest = max((epoch for version, epoch in written if version <= known), default=0)
         if int(key[1]) < latest:
             yield f"{commit.key} is of epoch {key[1]} after {latest}"
-        self._latest[key[0]] = max(latest, int(key[1]))
+        written.append((commit.version, int(key[1])))
         reported = self._reported.setdefault(key, sizes)
         if reported != sizes:
             yield f"{commit.key}: epoch {key[1]} is {sizes} and was {reported}"
