@@ -12,6 +12,7 @@ In reading order, which is the way the data takes:
 - `bind_windows`: gangs that are being bound, and the time they have to become complete.
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.
 - `preparation_writes`: the writes that give devices and volumes to claims, and take them back.
+- `pins`: takes selected nodes back from claims that get no volume there.
 - `preparer`: has the devices and volumes of a gang there before its pods are bound.
 - `extended_claims`: makes the claims of pods for extended resources.
 - `device_releases`: frees resource claims that only waiting pods use; reports devices used twice.

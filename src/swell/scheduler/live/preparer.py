@@ -33,6 +33,7 @@ from swell.runtime.queue import WorkQueue
 from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.live.binder import FAILED, Binder, still_takes
 from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.pins import PinRemover
 from swell.scheduler.live.preparation_writes import PreparationWrite, PreparationWriter
 from swell.scheduler.model.devices.preparation import (
     DeviceProgress,
@@ -44,7 +45,7 @@ from swell.scheduler.model.devices.preparation import (
 )
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.model.volumes.claims import is_bound, selected_node
+from swell.scheduler.model.volumes.claims import selected_node
 from swell.scheduler.model.volumes.preparation import (
     PreparationFailed,
     PreparationReady,
@@ -109,8 +110,7 @@ class Preparer:
         self._clock = clock
         self._random = random
         self._queue = WorkQueue[_Batch](clock=clock, random=random)
-        # Claims with the node that is to be taken back from them.
-        self._pins = WorkQueue[tuple[Key, str]](clock=clock, random=random)
+        self._pins = PinRemover(cache, writer, clock=clock, random=random)
         self._batches: dict[_Batch, None] = {}
         self._failures: dict[str, int] = {}  # job -> failures in a row
 
@@ -118,9 +118,7 @@ class Preparer:
 
     def take(self, plan: SchedulingPlan, timeout_s: float) -> None:
         """Queue the bindings of a plan: at once, or after the devices and volumes of their gang."""
-        for key, node in plan.lost_pins.items():
-            namespace, _, name = key.partition("/")
-            self._pins.add((Key(namespace, name), node))
+        self._pins.add(plan.lost_pins)
         jobs = {
             task.job.key
             for task, choice in plan.volumes.items()
@@ -168,11 +166,11 @@ class Preparer:
 
     async def run(self) -> None:
         workers = (self._queue.serve(self._work) for _ in range(_WORKERS))
-        await asyncio.gather(*workers, self._pins.serve(self._unpin))
+        await asyncio.gather(*workers, self._pins.run())
 
     def stop(self) -> None:
         self._queue.close()
-        self._pins.close()
+        self._pins.stop()
 
     async def _work(self, batch: _Batch) -> None:
         if batch not in self._batches:
@@ -304,32 +302,8 @@ class Preparer:
         waits = f": {step.text}" if isinstance(step, PreparationWaits) else ""
         text = f"its volumes were not bound in time{waits}"
         batch.is_failed = True  # nothing looks at it while the nodes are taken back
-        failure = await self._writer.write(pins)
-        if failure is not None:
-            # Read before the tasks are placed anew, or they would be sent to the same node.
-            log.info("selected node not removed", why=failure.message)
-            await self._writer.read(pins)
-            for pin in pins:
-                claim = self._cache.informers.claims.get(pin.claim.metadata.key)
-                if claim is not None and selected_node(claim):
-                    self._pins.add((claim.metadata.key, selected_node(claim)))
+        await self._pins.take_back(pins)
         self._release(batch, text, WaitReason.VOLUME_BIND_TIMEOUT)
-
-    async def _unpin(self, pin: tuple[Key, str]) -> None:
-        """Take the selected node of an unbound claim back, unless a placed pod counts on it."""
-        key, node = pin
-        claim = self._cache.informers.claims.get(key)
-        if claim is None or is_bound(claim) or selected_node(claim) != node:
-            return
-        if self._cache.snapshot.volumes.reservations.is_chosen(str(key)):
-            return
-        failure = await self._writer.write((SelectNode(claim, None),))
-        if failure is None or failure.kind is FailureKind.REFUSED:
-            self._pins.forget(pin)
-            return
-        log.info("selected node not removed", claim=str(key), why=failure.message)
-        await self._writer.read([SelectNode(claim, None)])
-        self._pins.retry(pin, failure.retry_after_s)
 
     def _release(self, batch: _Batch, why: str, reason: WaitReason = WaitReason.PREPARING) -> None:
         """Have the tasks of a batch placed anew, after they have kept their room for a while."""
