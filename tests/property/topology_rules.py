@@ -170,12 +170,17 @@ class Allocation:
         """Places a part in the best domain of the closest tier that takes it; returns its score."""
         held = None if limit is None else self._held(gang, part)
         for tier in self._gradients(limit, inside, held):
-            scores = self._domain_scores(gang, part)
-            for domain in sorted(tier, key=lambda one: (-scores[one], one)):
+            scores, shares = self._domain_scores(gang, part)
+            for domain in sorted(tier, key=lambda one: (-scores[one], -shares[one], one)):
                 if held is None and limit is not None and not admits(domain):
                     continue
-                if self._place(gang, part, domain):
-                    return scores[domain]
+                below = set(self.tree.below(domain)) - {domain}
+                # A domain below may take the pods and not hold the minimum that the group says.
+                if held is None and limit is not None and not all(map(admits, below)):
+                    if self._into_best(gang, part, domain, limit) is not None:
+                        return scores[domain] + shares[domain]
+                elif self._place(gang, part, domain):
+                    return scores[domain] + shares[domain]
         return None
 
     def _place(self, gang: Gang, part: tuple[int, str] | None, domain: str) -> bool:
@@ -265,15 +270,20 @@ class Allocation:
 
     # --- scores
 
-    def _domain_scores(self, gang: Gang, part: tuple[int, str] | None) -> dict[str, float]:
+    def _domain_scores(
+        self, gang: Gang, part: tuple[int, str] | None
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """The scores of domains, and the share of the pods in each."""
         pods = gang.of(part)
         n_waiting = len(pods) - _standing(pods)
         request = (gang.request[CPU] * n_waiting, gang.request[MEMORY] * n_waiting)
         scores = {one: round(self._pack(one, request), DIGITS) for one in self.tree.tiers}
         there = {
-            one: sum(pod.node in self.tree.nodes[one] for pod in pods) for one in self.tree.tiers
+            one: sum(pod.node in self.tree.nodes[one] for pod in pods) / len(pods)
+            for one in self.tree.tiers
         }
-        return _with_shares(scores, there, len(pods)) if self.has_tree else dict.fromkeys(scores, 0)
+        nothing = dict.fromkeys(scores, 0.0)
+        return (scores, there) if self.has_tree else (nothing, nothing)
 
     def _pack(self, domain: str, request: tuple[float, float]) -> float:
         total = 0.0

@@ -22,6 +22,7 @@ import numpy as np
 from swell.scheduler.domain_reasons import refuse_domains
 from swell.scheduler.domains import Domains
 from swell.scheduler.gang_fit import RUN_MAX, place_gang
+from swell.scheduler.hooks import DomainScores
 from swell.scheduler.model.domain_tree import Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Mask
@@ -106,16 +107,21 @@ class _DomainSearch:
         limit = domains.limit_of(job)
         held = None if limit is None else domains.held_by(job.tasks.values())
         enough = domains.holds_minimum(job)
+        nominated = self._nominated([task for part in parts for task in part.pending()])
         for tier in domains.gradients(limit, self._tree.root, held, job.starts_at):
-            best: tuple[float, list[tuple[Task, TaskStatus, int]]] | None = None
+            best: tuple[tuple[bool, float], list[tuple[Task, TaskStatus, int]]] | None = None
             for domain in tier.tolist():
                 if limit is not None and held is None and not enough[domain]:
                     continue
                 mark = self._statement.mark()
                 score = self._try_job(parts, domain)
                 placed = self._statement.take_back(mark)
-                if score is not None and (best is None or score > best[0]):
-                    best = (score, placed)
+                # Others have left for it where its nodes are nominated: that comes before scores.
+                if score is None:
+                    continue
+                worth = (bool(nominated[domain]), score)
+                if best is None or worth > best[0]:
+                    best = (worth, placed)
             if best is not None:
                 self._statement.redo(best[1])
                 return True
@@ -125,8 +131,10 @@ class _DomainSearch:
         """Places sub-groups in a domain until the job is ready; None if that is no solution."""
         votes, job = self._votes, self._job
         total, placed = 0.0, False
-        waiting = self._in_order(parts)
-        while waiting:
+        waiting, surplus = self._in_order(parts), list[JobPart]()
+        while waiting or surplus:
+            if not waiting:
+                waiting, surplus = surplus, []
             part = waiting.pop(0)
             score = self._place_part(part, inside, None)
             if score is None:
@@ -136,6 +144,9 @@ class _DomainSearch:
                 return total
             if part.pending() and votes.part_shortfall(job, part.sub_group) == 0:
                 waiting = self._in_order([*waiting, part])
+            elif part.pending():
+                # It waits for pods to leave, and others should not wait for room for its surplus.
+                surplus.append(part)
         return total if placed and votes.is_pipelined(job) else None
 
     def _in_order(self, parts: list[JobPart]) -> list[JobPart]:
@@ -173,18 +184,25 @@ class _DomainSearch:
         if not gradients or not pending:
             return None
         possible = self._possible(part, pending, gradients)
+        hidden = np.zeros_like(possible)
         if enough is not None and held is None and part.limit is not None:
-            possible &= enough
+            possible, hidden = possible & enough, possible & ~enough
         scores = self._votes.domain_scores(job, part.sub_group)
         if scores is None:
-            scores = np.zeros(len(tree.names))
+            scores = DomainScores(*np.zeros((2, len(tree.names))))
         nominated = self._nominated(pending)
         for tier in gradients:
             open_ones = tier[possible[tier]]
-            order = np.lexsort((open_ones, -scores[open_ones], ~nominated[open_ones]))
+            score, bonus = scores.score[open_ones], scores.bonus[open_ones]
+            order = np.lexsort((open_ones, -bonus, -score, ~nominated[open_ones]))
             for domain in open_ones[order].tolist():
-                if self._fits(part, pending, domain):
-                    return float(scores[domain])
+                if (hidden & tree.is_below(domain)).any():
+                    # The minimum of the group is for the whole job: its pods may be closer.
+                    fits = self._place_part(part, domain, None) is not None
+                else:
+                    fits = self._fits(part, pending, domain)
+                if fits:
+                    return float(scores.score[domain] + scores.bonus[domain])
         return None
 
     def _possible(self, part: JobPart, pending: list[Task], gradients: list[Indexes]) -> Mask:
@@ -227,7 +245,7 @@ def missing_of(session: Session, job: JobInfo, part: SubGroup | None) -> int:
     if not session.votes.part_shortfall(job, part):
         return 1
     if part is not None:
-        return max(part.shortfall, 1)
+        return 1 if part.is_pipelined else max(part.shortfall, 1)
     return max(job.min_member - job.counts.ready_or_best_effort, 1)
 
 

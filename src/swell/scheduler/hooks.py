@@ -49,6 +49,14 @@ VictimVote = Callable[[Task, Sequence[EvictionUnit]], Sequence[EvictionUnit]]
 
 
 @dataclass(frozen=True, slots=True)
+class DomainScores:
+    """The score of every domain, and what is added to the highest of those that take the pods."""
+
+    score: Vector
+    bonus: Vector
+
+
+@dataclass(frozen=True, slots=True)
 class GatheringScores:
     """Scores of nodes for one task, equal for all nodes of one cell of the network.
 
@@ -144,7 +152,7 @@ class Hooks:
     # Network topology (`domains`). Whether gangs are kept within the tiers that they ask for.
     offers_gradients: bool = False
     # Scores every domain for the pods of a gang or sub-group.
-    domain_score: Callable[[JobInfo, SubGroup | None], Vector] | None = None
+    domain_score: Callable[[JobInfo, SubGroup | None], DomainScores] | None = None
     # Sub-groups: how many more tasks make one ready, whether it is once its tasks have started,
     # and in which order they are placed.
     sub_group_shortfall: Callable[[SubGroup], int] | None = None
@@ -315,10 +323,15 @@ class Votes:
 
     # --- domains and sub-groups
 
-    def domain_scores(self, job: JobInfo, part: SubGroup | None) -> Vector | None:
-        """Returns the score of every domain for a part of the job; None if no plugin has one."""
-        scores = [score(job, part) for score in self._domain_scores]
-        return sum(scores[1:], scores[0]) if scores else None
+    def domain_scores(self, job: JobInfo, part: SubGroup | None) -> DomainScores | None:
+        """Returns the scores of every domain for a part of the job; None if no plugin has any."""
+        found = [score(job, part) for score in self._domain_scores]
+        if not found:
+            return None
+        first, *others = found
+        for one in others:
+            first = DomainScores(first.score + one.score, first.bonus + one.bonus)
+        return first
 
     def part_shortfall(self, job: JobInfo, part: SubGroup | None, role: str = "") -> int:
         """How many more tasks make a sub-group ready. A job without sub-groups is one part."""

@@ -95,6 +95,27 @@ def test_fuller_rack_is_taken() -> None:
     assert racks_of(plan) == {"r1": 2}
 
 
+def test_own_pods_decide_among_the_fullest_racks_that_take_the_gang() -> None:
+    """A fuller rack that cannot take the pods does not keep that from counting."""
+    base = racks(3, 4)
+    for row in base["nodes"]:
+        row["labels"] = {"fast": str(row["name"] != at(2, 3))}
+    rows = [*running("old", [at(0, 0), *(at(2, n) for n in range(3))]), *running("g", [at(1, 0)])]
+    rows += pods("g", 1, first=1, nodeSelector={"fast": "True"})
+    plan = decide(base, [gang("old", 4), gang("g", 2, SOFT)], rows)
+
+    assert racks_of(plan) == {"r1": 1}
+
+
+def test_pods_are_closer_than_the_minimum_of_their_group_asks_for() -> None:
+    """Only a block holds minResources; of its racks the fuller one takes all pods there are."""
+    group = gang("g", 3, HARD_2, minResources={"cpu": "20"})
+    rows = [*running("old", [at(1, 0)]), *pods("g", 3)]
+    plan = decide(racks(2, 4, per_block=2), [gang("old", 1), group], rows)
+
+    assert racks_of(plan) == {"r1": 3}
+
+
 @pytest.mark.parametrize("topology", [HARD_2, SOFT])
 def test_six_pods_over_racks_of_four_are_split_four_and_two(topology: Row) -> None:
     plan = decide(racks(3, 4, per_block=3), [gang("g", 6, topology)], pods("g", 6))
@@ -180,6 +201,15 @@ def test_sub_group_that_cannot_be_placed_is_skipped() -> None:
     plan = decide(racks(2, 4), [gang("g", 4, subGroups=parts(4, 1, HARD_1))], rows)
 
     assert sorted(binds(plan)) == [f"g-w-{k}" for k in range(4, 8)]
+
+
+def test_gang_of_more_pods_than_its_sub_group_needs_waits_for_room_together() -> None:
+    """All five nodes are being left: the fifth pod belongs to the minimum of the gang, too."""
+    leaving = running("old", [at(0, n) for n in range(5)], deleting=True)
+    group = gang("g", 5, subGroups=parts(4, 1, HARD_1))
+    plan = decide(racks(1, 5), [gang("old", 1), group], [*leaving, *parted("g", 5, "0")])
+
+    assert why(plan, "g")[0] == "WaitingForVictims"
 
 
 def test_too_few_sub_groups_are_no_valid_job() -> None:

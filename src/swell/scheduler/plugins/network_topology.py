@@ -16,7 +16,7 @@ import numpy as np
 from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
-from swell.scheduler.hooks import GatheringScores, Hooks
+from swell.scheduler.hooks import DomainScores, GatheringScores, Hooks
 from swell.scheduler.model.domain_tree import DomainTree, Indexes, NearCells
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.resources import Matrix, Vector
@@ -84,7 +84,7 @@ def open_network_topology(session: Session, option: PluginOption) -> Hooks:
             known[domains.label] = _TopologyScores(session, arguments, domains)
         return known[domains.label]
 
-    def of_domains(job: JobInfo, part: SubGroup | None) -> Vector:
+    def of_domains(job: JobInfo, part: SubGroup | None) -> DomainScores:
         return scores_for(session.domains_for(job)).of_domains(job, part)
 
     def of_nodes(task: Task) -> GatheringScores | None:
@@ -122,7 +122,7 @@ class _TopologyScores:
         self._cells = self.tree.cells
         self.tiers = _FadingTiers(self.tree, arguments.fading, _SCORE_MAX * arguments.weight)
 
-    def of_domains(self, job: JobInfo, part: SubGroup | None) -> Vector:
+    def of_domains(self, job: JobInfo, part: SubGroup | None) -> DomainScores:
         """Returns the score of every domain for the pods of a job or sub-group.
 
         Of the fullest, those that have most of its pods already are better.
@@ -135,9 +135,9 @@ class _TopologyScores:
                 request += task.shape.request[self._rows]
             elif task.node != NOWHERE:
                 placed.append(task.node)
-        score = self._packing(request)
-        score = self._with_shares(score, self._counts(placed), len(tasks))
-        return score * (_SCORE_MAX * self._arguments.weight)
+        highest = _SCORE_MAX * self._arguments.weight
+        score = np.round(self._packing(request), _DIGITS) * highest
+        return DomainScores(score, self._counts(placed) / max(len(tasks), 1) * highest)
 
     def of_nodes(self, task: Task) -> GatheringScores | None:
         """Returns the score of every node: by distance for a gang's pod, else by packing."""
