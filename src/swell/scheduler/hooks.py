@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
@@ -22,7 +21,7 @@ from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import Mask, Matrix, Vector
 from swell.scheduler.model.sub_groups import SubGroup
-from swell.scheduler.model.tasks import Shape, Task
+from swell.scheduler.model.tasks import Shape, Task, in_own_order
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session
@@ -33,7 +32,6 @@ SortKey = float | str | tuple[float | str, ...]
 # any job, and small enough to be added and compared as an ordinary number.
 UNREACHABLE = 1 << 30
 F = TypeVar("F")
-_OWN_ORDER: Final = attrgetter("order")
 
 
 class Vote(Enum):
@@ -264,9 +262,9 @@ class Votes:
     def tasks_in_order(self, tasks: Iterable[Task]) -> list[Task]:
         # Stable sorts by one key after the other, the last first: no tuple is made for each of tens
         # of thousands of tasks, and usually all tasks of a gang have the same keys.
-        ordered = sorted(tasks, key=_OWN_ORDER)
+        ordered = in_own_order(tasks)
         for key in reversed(self._task_keys):
-            keys = [key(task) for task in ordered]
+            keys = list(map(key, ordered))
             if keys and keys.count(keys[0]) < len(keys):
                 ordered.sort(key=key)
         return ordered
@@ -294,7 +292,13 @@ class Votes:
 
     def invalid(self, job: JobInfo) -> Refusal | None:
         """Why the job cannot be scheduled as it is: the first refusal of any plugin."""
-        return next((refusal for vote in self._valid if (refusal := vote(job))), None)
+        # A loop and not `next`, here and below: this is asked for every gang, and a generator costs
+        # more than the answer.
+        for vote in self._valid:
+            refusal = vote(job)
+            if refusal is not None:
+                return refusal
+        return None
 
     def shortfall(self, job: JobInfo, role: str = "") -> int:
         """How many more tasks of a role make the job ready: the largest answer counts."""
@@ -367,7 +371,10 @@ class Votes:
             hook(job)
 
     def is_overused(self, queue: QueueInfo) -> bool:
-        return any(vote(queue) for vote in self._overused)
+        for vote in self._overused:  # noqa: SIM110 - as above
+            if vote(queue):
+                return True
+        return False
 
     def queue_share(self, queue: QueueInfo) -> QueueShare | None:
         """Returns how the first plugin that keeps quotas describes the queue, or None."""
@@ -420,7 +427,11 @@ class Votes:
     # --- the end of a session
 
     def unschedulable(self, job: JobInfo) -> Refusal | None:
-        return next((r for vote in self._unschedulable if (r := vote(job))), None)
+        for vote in self._unschedulable:
+            refusal = vote(job)
+            if refusal is not None:
+                return refusal
+        return None
 
 
 def _is_permitted(tiers: Iterable[Sequence[Vote]]) -> bool:

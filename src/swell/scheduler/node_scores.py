@@ -136,6 +136,7 @@ class NodeScores:
         chosen: list[int] = []
         n_on: dict[int, int] = {}  # how many of the tasks a node has in thought
         is_copy = False
+        state_at, base_at, next_at = state_of.item, base.item, row.of_next.item
         while len(scores):
             best = scores.item(scores.argmax())
             if best == -inf:
@@ -153,11 +154,12 @@ class NodeScores:
                     if len(chosen) == n:
                         return chosen
                     n_there = n_on[place] = n_on.get(place, 0) + 1
-                    state = state_of.item(place)
+                    state = state_at(place)
                     if n_there > 1:
                         n_ahead = n - len(chosen)
                         state = self._state_after(shape, row, state, n_there - 1, n_ahead, now=now)
-                    score = row.of_next.item(state) + base.item(place)
+                        next_at = row.of_next.item  # it may be another array now
+                    score = next_at(state) + base_at(place)
                     if extra is not None:
                         score += extra.item(place)
                 after[place] = score

@@ -96,9 +96,10 @@ class SchedulerObjects:
         _put_all(self.training_jobs, snapshot.put_training_job)
         self._put_storage(snapshot.volumes.objects)
         self._put_devices(snapshot.devices)
-        with_claim = snapshot.devices.extended.with_claim
-        pods = ((with_claim(pod), self._why_unreadable(pod)) for pod in _by_name(self.pods))
-        snapshot.put_pods(pods)
+        pods = _by_name(self.pods)
+        if self.device_classes:  # without one, no resource of a pod stands for devices
+            pods = [snapshot.devices.extended.with_claim(pod) for pod in pods]
+        snapshot.put_pods((pod, self._why_unreadable(pod)) for pod in pods)
         _put_all(self.budgets, snapshot.put_budget)
         _put_all(self.hyper_nodes, snapshot.hyper_nodes.put)
         return snapshot
@@ -128,6 +129,8 @@ class SchedulerObjects:
         _put_all(self.resource_slices, devices.put_slice)
         _put_all(self.device_classes, devices.put_class)
         _put_all(self.resource_claims, devices.put_claim)
+        if not self.device_classes:
+            return
         # The claims that the scheduler would make for extended resources.
         extended = devices.extended
         for pod in self.pods:

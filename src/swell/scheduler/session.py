@@ -161,7 +161,12 @@ class Session:
 
     def bind(self, tasks: Sequence[Task]) -> None:
         self.snapshot.confirm(tasks)
-        self.binds.extend(tasks)
+        self.binds += tasks
+
+    def bind_alike(self, tasks: Sequence[Task]) -> None:
+        """Does the same for tasks of one shape and role."""
+        self.snapshot.confirm_alike(tasks)
+        self.binds += tasks
 
     def evict(self, unit: EvictionUnit, action: str, preemptor: str) -> None:
         """Records the decision to evict a unit, or to shrink its elastic role instead."""
@@ -246,8 +251,6 @@ def _moved(steps: Sequence[_Step]) -> Iterable[Task]:
 
     A task that was pipelined before has two steps, unpipelined and placed.
     """
-    if len(steps) == 1 and isinstance(steps[0], _Placed):  # a gang in one go, the usual case
-        return steps[0].tasks
     found: dict[Task, None] = {}
     for step in steps:
         if isinstance(step, _Placed):
@@ -344,9 +347,13 @@ class Statement:
 
     def commit(self) -> None:
         """Binds what is allocated and decides the evictions. Pipelined tasks stay pipelined."""
-        self._session.bind(
-            [task for task in _moved(self._steps) if task.status is TaskStatus.ALLOCATED]
-        )
+        first = self._steps[0] if len(self._steps) == 1 else None
+        if isinstance(first, _Placed):  # a gang in one go, the usual case
+            if first.tasks[0].status is TaskStatus.ALLOCATED:
+                self._session.bind_alike(first.tasks)
+        else:
+            allocated = [t for t in _moved(self._steps) if t.status is TaskStatus.ALLOCATED]
+            self._session.bind(allocated)
         if self._n_evicted:
             for step in self._steps:
                 if isinstance(step, _Evicted):

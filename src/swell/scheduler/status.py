@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
-from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
+from swell.scheduler.model.tasks import NOWHERE, Shape, Task, TaskStatus
 from swell.scheduler.session import Session, on_hold
 
 
@@ -34,6 +35,10 @@ class GroupStatus:
     phase: PodGroupPhase
     refusal: Refusal | None = None
     never: str = ""  # why it cannot ever start on the nodes there are; empty if it may
+
+
+# The statuses of groups that do not wait: most of them, and the same for all in a phase.
+_AT_EASE: Final = {phase: GroupStatus(phase) for phase in PodGroupPhase}
 
 
 def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, GroupStatus]]:
@@ -50,6 +55,9 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
         unschedulable = session.votes.unschedulable(job)
         phase = phase_of(job, is_unschedulable=unschedulable is not None)
         refusal = unschedulable or _waiting(session, job)
+        if refusal is None:
+            yield job.key, _AT_EASE[phase]
+            continue
         never = session.snapshot.empty_nodes.why_never(job) if _has_to_wait(job, refusal) else ""
         yield job.key, GroupStatus(phase, refusal, never)
 
@@ -73,7 +81,7 @@ def phase_of(job: JobInfo, *, is_unschedulable: bool) -> PodGroupPhase:
     leaving = counts[TaskStatus.RELEASING] and sum(
         task.node != NOWHERE for task in job.in_status(TaskStatus.RELEASING)
     )
-    scheduled = counts.of(SCHEDULED) + leaving
+    scheduled = counts.scheduled + leaving
     if scheduled >= job.min_member:
         finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
         return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING

@@ -13,7 +13,12 @@ from swell.scheduler.session import Session, Statement, TakenBack
 
 
 def backfill(session: Session) -> None:
-    jobs = [job for job in session.jobs if session.takes_part(job) and _best_effort_tasks(job)]
+    jobs = [
+        job
+        for job in session.jobs
+        # First what costs less: most jobs have none.
+        if _best_effort_tasks(job) and session.takes_part(job)
+    ]
     for _, job in JobOrder(session.votes, jobs):
         _fill(session, job)
 

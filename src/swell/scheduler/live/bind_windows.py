@@ -24,7 +24,7 @@ from swell.api.meta import Key, Uid
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.native_groups import was_scheduled
-from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 
 # Phases of groups that were complete. Not Unknown: a single running pod makes a group Unknown.
 _STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
@@ -130,14 +130,14 @@ class BindWindows:
 def is_whole(job: JobInfo) -> bool:
     """Whether every role has its minimum. Bindings that are not confirmed do not count."""
     return all(
-        job.role(role).of(SCHEDULED) + job.role(role)[TaskStatus.RELEASING] >= minimum
+        job.role(role).scheduled + job.role(role)[TaskStatus.RELEASING] >= minimum
         for role, minimum in job.role_minimums.items()
     )
 
 
 def n_placed(job: JobInfo) -> int:
     """Returns how many pods have a node, including those that have ended or are leaving."""
-    return job.counts.of(SCHEDULED) + _n_leaving(job)
+    return job.counts.scheduled + _n_leaving(job)
 
 
 def n_holding(job: JobInfo) -> int:

@@ -335,13 +335,13 @@ class NodeTable:
         shape, now = tasks[0].shape, TAKES_NOW[status]
         if now != TAKES_LATER[status]:
             self._n_leaving_or_coming += len(tasks)
-        states, state_of = self.states, self._state_of
-        following = states.following(shape, now=now)
+        states, state_of, tasks_at = self.states, self._state_of, self.tasks
+        state_at, known_after = state_of.item, states.following(shape, now=now).get
         for task, place in zip(tasks, places, strict=True):
-            state = state_of.item(place)
-            after = following.get(state)
+            state = state_at(place)
+            after = known_after(state)
             state_of[place] = states.after(state, shape, now=now) if after is None else after
-            self.tasks[place][task.key] = task
+            tasks_at[place][task.key] = task
         self._behind += places
         self.changes.extend(places)
         if tasks[0].shape.ports:

@@ -82,8 +82,9 @@ class QueueInfo:
 
     @property
     def is_open(self) -> bool:
-        # A queue whose status was never written is open.
-        return self.object.status.state in {QueueState.OPEN, QueueState.EMPTY}
+        # A queue whose status was never written is open. Asked for every gang, hence no set.
+        state = self.object.status.state
+        return state is QueueState.OPEN or state is QueueState.EMPTY
 
     def charge(self, amount: Vector) -> None:
         """Adds an amount to what the queue holds, and to the subtree of each ancestor."""

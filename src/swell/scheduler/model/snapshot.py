@@ -337,8 +337,17 @@ class SchedulerSnapshot:
                 self._claims.follow(task, node)
         self._job_table.shift(tasks[0], status, TaskStatus.PENDING, len(tasks))
 
+    def confirm_alike(self, tasks: Sequence[Task]) -> None:
+        """Makes allocated tasks of one shape, role and job BINDING.
+
+        The nodes count both statuses alike.
+        """
+        for task in tasks:
+            task.status = TaskStatus.BINDING
+        self._job_table.shift(tasks[0], TaskStatus.ALLOCATED, TaskStatus.BINDING, len(tasks))
+
     def confirm(self, tasks: Sequence[Task]) -> None:
-        """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
+        """Does the same for allocated tasks of one job."""
         # Runs of equal tasks are counted at once; tasks of a gang come in such runs.
         n_alike = 0
         for at, task in enumerate(tasks):

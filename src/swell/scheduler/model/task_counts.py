@@ -9,6 +9,7 @@ from swell.scheduler.model.tasks import N_STATUSES, READY, TaskStatus
 # Plain numbers: counters are read all the time, and indexing with an IntEnum member is slower.
 _ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = map(int, READY)
 _PENDING = int(TaskStatus.PENDING)
+_FAILED = int(TaskStatus.FAILED)
 _BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
 
 
@@ -71,6 +72,12 @@ class TaskCounts:
     def asking(self) -> int:
         """Pending tasks that ask for resources: the work of allocate."""
         return self._counts[_PENDING] - self._counts[_BEST_EFFORT_PENDING]
+
+    @property
+    def scheduled(self) -> int:
+        """Tasks that are bound, running, succeeded or failed."""
+        counts = self._counts
+        return counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED] + counts[_FAILED]
 
     @property
     def waiting(self) -> int:

@@ -6,9 +6,10 @@ A task holds what is read off its pod once. Its node and status change only thro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -39,6 +40,7 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 # The one scheduling gate that does not hold a pod back here; it is the scheduler's own.
 OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 NOWHERE: Final = -1
+_ORDER: Final = attrgetter("order")
 _TRUE: Final = frozenset({"true", "1", "t"})
 _PENDING: Final = PodPhase.PENDING
 _UNKNOWN: Final = b"?"  # what the key of a shape begins with if not all of its request is known
@@ -82,7 +84,6 @@ N_STATUSES: Final = len(TaskStatus)
 # Groups of statuses, as in Volcano.
 ALLOCATED: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING)
 READY: Final = (*ALLOCATED, S.SUCCEEDED)
-SCHEDULED: Final = (S.BOUND, S.RUNNING, S.SUCCEEDED, S.FAILED)
 EVICTABLE: Final = frozenset({S.BOUND, S.RUNNING})
 
 # By status: whether the task takes room now, whether it does once all that is leaving has left,
@@ -312,6 +313,37 @@ def read_task(key: str, pod: Pod, shape: Shape, notes: PodNotes) -> Task:
         nominated=pod.status.nominated_node_name,
         created=pod.metadata.creation_timestamp or "",
     )
+
+
+def in_own_order(tasks: Iterable[Task]) -> list[Task]:
+    """Sorts tasks by their `order`."""
+    found = list(tasks)
+    return found if _are_in_order(found) else sorted(found, key=_ORDER)
+
+
+def _are_in_order(tasks: Sequence[Task]) -> bool:
+    """Whether tasks are in order already, which is only found out where it is cheap.
+
+    Pods of a gang come in the order of their names. Where these differ in their last digit only,
+    that is the order of the indexes, too. It costs a third of making the keys of a gang of eight.
+    """
+    if not tasks:
+        return True
+    first = tasks[0].pod.metadata.name
+    stem = first[:-1]
+    if "-" not in stem[:-1] or stem[-1:] != "-":
+        return False
+    last = ""
+    for task in tasks:
+        meta = task.pod.metadata
+        name = meta.name
+        digit = name[-1:]
+        if name[:-1] != stem or not "0" <= digit <= "9" or digit <= last:
+            return False
+        if COMPLETION_INDEX in meta.labels:
+            return False
+        last = digit
+    return True
 
 
 def _role_of(labels: Mapping[str, str], notes: PodNotes) -> str:

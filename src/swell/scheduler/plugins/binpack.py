@@ -24,23 +24,33 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
     own, names = weights_of(option.arguments)
     known = session.snapshot.dimensions.known
     weights = {place: names[name] for name in names if (place := known(name)) is not None}
+    # By shape: the resources that it is scored by with their weights, and what the sum of their
+    # parts is multiplied by; 0 where nothing is to be scored.
+    terms: dict[Shape, tuple[list[tuple[int, float]], float]] = {}
+
+    def terms_of(shape: Shape) -> tuple[list[tuple[int, float]], float]:
+        scored = [(place, weights[place]) for place, _ in shape.quota_amounts if place in weights]
+        # A resource that a node does not have scores 0, but its weight counts (as in Volcano).
+        total = sum(weight for _, weight in scored)
+        return scored, _SCORE_MAX * own / total if total else 0.0
 
     def score(shape: Shape, fill: Matrix) -> Vector:
         # This runs for every gang, on a few dozen states, where each operation on an array costs
         # more than its arithmetic: so there are few, and none that would change nothing.
-        places = [place for place, _ in shape.quota_amounts if place in weights]
-        # A resource that a node does not have scores 0, but its weight counts (as in Volcano).
-        total = sum(weights[place] for place in places)
-        if not total:
+        known_terms = terms.get(shape)
+        if known_terms is None:
+            known_terms = terms[shape] = terms_of(shape)
+        scored, scale = known_terms
+        if not scale:
             return np.zeros(fill.shape[1])
-        first, *others = places
+        (first, weight), *others = scored
         fullest: Vector = fill[first]
-        points: Vector = weights[first] * fullest
-        for place in others:
+        points: Vector = weight * fullest
+        for place, weight in others:
             of_place = fill[place]
             fullest = np.maximum(fullest, of_place)
-            points += of_place if weights[place] == 1.0 else weights[place] * of_place
-        points *= _SCORE_MAX * own / total
+            points += of_place if weight == 1.0 else weight * of_place
+        points *= scale
         points *= fullest <= 1.0
         return points
 

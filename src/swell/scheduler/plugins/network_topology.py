@@ -118,7 +118,7 @@ class _TopologyScores:
         self._position = len(nodes.changes)
         self._are_ready = bool(ready.all())
         self._used_at = self._used_by_node()
-        self._used = self.tree.sums(self._used_at.T)
+        self._used = self.tree.sums(self._used_at)
         self._cells = self.tree.cells
         self.tiers = _FadingTiers(self.tree, arguments.fading, _SCORE_MAX * arguments.weight)
 
@@ -210,10 +210,10 @@ class _TopologyScores:
         return counts
 
     def _used_by_node(self) -> Matrix:
-        """Returns what is used of the resources on each node: one row a node."""
+        """Returns what is used of the resources on each node: one column a node."""
         nodes = self._session.snapshot.nodes
         used = nodes.states.used(nodes.state_of(), self._rows)
-        used[~nodes.ready] = 0.0
+        used[:, ~nodes.ready] = 0.0
         return used
 
     def _follow(self) -> None:
@@ -228,10 +228,10 @@ class _TopologyScores:
         # By their states: to read the matrices would bring them up to date for every gang.
         now = nodes.states.used(nodes.state_of(changed), self._rows)
         if not self._are_ready:
-            now[~nodes.ready[changed]] = 0.0
-        difference = now - self._used_at[changed]
-        self._used_at[changed] = now
-        self.tree.add(self._used, changed, difference.T)
+            now[:, ~nodes.ready[changed]] = 0.0
+        difference = now - self._used_at.take(changed, axis=1)
+        self._used_at[:, changed] = now
+        self.tree.add(self._used, changed, difference)
 
 
 class _PackingAhead:
