@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from swell.api.kinds import POD_GROUPS
+from swell.api.injection import RELEASE_ANNOTATION
+from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.scheduling import LOSS_ANNOTATION, PodGroup
@@ -29,6 +30,7 @@ from tests.sim.scheduler.observation import (
     group_key,
     is_native,
     mark_of,
+    pod_key,
     priority_of,
     scheduler_of,
 )
@@ -180,19 +182,33 @@ def _is_older(group: PodGroup, pod: Pod) -> bool:
 
 @dataclass
 class SaversSpared:
-    """S2: no pod with an open save deadline is deleted by the scheduler."""
+    """S2: no pod with an open save deadline is deleted by the scheduler, if it could know of it.
+
+    The operator asks pods as well, and the scheduler hears of that by its watch.
+    """
 
     world: SimulatedWorld
     name: str = "S2 saved before deleted"
     _deadlines: OpenDeadlines = field(init=False)
+    # The deletes that were last sent for a pod of which was known that it had been asked.
+    _knowing: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._deadlines = OpenDeadlines(self.world)
+        self.world.network.on_call.append(self._on_call)
+
+    def _on_call(self, actor: str, site: str) -> None:
+        scheduler = scheduler_of(self.world, actor) if f" delete {PODS} " in site else None
+        if scheduler is None:
+            return
+        pod = scheduler.informers.pods.get(pod_key(site))
+        is_asked = pod is not None and RELEASE_ANNOTATION in pod.metadata.annotations
+        (self._knowing.add if is_asked else self._knowing.discard)(site)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = pod_states(commit)
         self._deadlines.note(after)
-        if before is None or not commit.actor.startswith(SCHEDULER):
+        if before is None or f"{commit.actor} delete {PODS} {commit.key}" not in self._knowing:
             return
         if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
             return
