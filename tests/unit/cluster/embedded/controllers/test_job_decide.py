@@ -182,6 +182,17 @@ def test_failed_pod_is_replaced_after_its_wait() -> None:
     assert len(creates(late)) == 1
 
 
+def test_clock_that_was_set_back_lengthens_no_wait() -> None:
+    """Pods that seem to fail in an hour are replaced as if that were long ago."""
+    ended = {"containerStatuses": [exited(1, ago(-3600))]}
+    plain = a_job_pod("p", "Failed", status=ended)
+    spec: Body = {"completionMode": "Indexed", "backoffLimitPerIndex": 3}
+    ours = a_job(**spec, status={**RUNNING, "failedIndexes": ""})
+
+    assert len(creates(decide(a_job(status=RUNNING), plain))) == 1
+    assert len(creates(decide(ours, a_job_pod("a", "Failed", 0, status=ended)))) == 1
+
+
 def test_given_up_pods_are_let_go_before_they_are_deleted() -> None:
     """Surplus pods lose their finalizer before the delete, so they never count as failed."""
     job = a_job(parallelism=0, completions=5, status=RUNNING)

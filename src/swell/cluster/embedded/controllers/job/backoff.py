@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from swell.api.backoff import Backoff
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
+from swell.api.times import SKEW_S
 from swell.api.workloads import Job
 from swell.cluster.embedded.controllers.job.pods import has_failed, is_tracked
 from swell.cluster.embedded.controllers.pods import finished_at, is_deleted
@@ -52,6 +53,15 @@ class FailureRecord:
 
 
 NO_FAILURES = FailureRecord()
+
+
+def must_wait(retry_at: float, now: float) -> bool:
+    """Whether the time of a back-off has not come.
+
+    One that lies further ahead than any back-off shows that the clock was set back since, and to
+    wait for it could take any time.
+    """
+    return 0 < retry_at - now <= RETRY.cap_s + SKEW_S
 
 
 def _is_failure(job: Job, pod: Pod) -> bool:

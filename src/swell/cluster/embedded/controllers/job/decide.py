@@ -21,7 +21,7 @@ from swell.cluster.embedded.controllers.claiming import (
     finalizer_removal,
     selects,
 )
-from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, FailureRecord
+from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, FailureRecord, must_wait
 from swell.cluster.embedded.controllers.job.counts import count_pods
 from swell.cluster.embedded.controllers.job.end import (
     COMPLETE,
@@ -147,7 +147,7 @@ def _without_refused(changes: PodChanges, refusal: RejectedWrite | None, now: fl
     """The changes without creates, while the server would refuse them again."""
     if refusal is None or not isinstance(refusal.action, CreateObject):
         return changes
-    if not changes.creates or now >= refusal.retry_at:
+    if not changes.creates or not must_wait(refusal.retry_at, now):
         return changes
     return PodChanges(retry_at=refusal.retry_at)
 

@@ -14,7 +14,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.workloads import Job
 from swell.cluster.embedded.controllers.claiming import controller_reference
-from swell.cluster.embedded.controllers.job.backoff import RETRY, FailureRecord
+from swell.cluster.embedded.controllers.job.backoff import RETRY, FailureRecord, must_wait
 from swell.cluster.embedded.controllers.job.counts import JobCounts, n_attempts_before
 from swell.cluster.embedded.controllers.job.failurepolicy import failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes
@@ -70,7 +70,7 @@ def plan_pods(
     missing = min(missing, BURST_MAX)
     if counts.failed_indexes is not None:
         return _replacements(job, counts, _missing_indexes(job, counts, missing), seed, now)
-    if record.retry_at > now:
+    if must_wait(record.retry_at, now):
         return PodChanges(retry_at=record.retry_at)
     if is_indexed(job):
         indexes = _missing_indexes(job, counts, missing)
@@ -130,7 +130,7 @@ def _replacements(
     for index in indexes:
         former = counts.replaceable.get(index)
         retry_at = _retry_at(former) if former is not None else 0.0
-        if retry_at > now:
+        if must_wait(retry_at, now):
             waiting.append(retry_at)
         else:
             creates.append(_indexed_pod(job, index, former, seed))
