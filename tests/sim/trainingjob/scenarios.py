@@ -76,6 +76,8 @@ def _subject(
         liveness=liveness,
         end_state=end_state,
         disturbances=disturbances,
+        # Seven jobs, each of which is read anew by seven lists after an answer that got lost.
+        calls_per_min_max=1000,
     )
 
 
