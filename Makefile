@@ -14,7 +14,7 @@ SOAK_S ?= 60
 PYTHONS ?= 3.12 3.13
 export PYTHONWARNINGS := error
 
-.PHONY: help demo test pythons check docs sim bench e2e testbed cluster cluster-down image lock audit format clean
+.PHONY: help demo test pythons check docs sim bench e2e testbed cluster cluster-down image release lock audit format clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -100,6 +100,9 @@ cluster-down: ## take it away again
 
 image: ## an image of Swell as a tar, made without a container engine
 	@env -u PYTHONWARNINGS $(PYTHON) -m image.build
+
+release: $(READY) ## what a release consists of, in dist: one manifest, packages, the plugin for krew; URL=where it will be
+	@$(BIN)/python -m tools.release $(if $(URL),--url $(URL))
 
 lock: $(READY) ## pin what is installed, with digests; UPGRADE=1 takes the newest versions
 	@$(PIP) uv

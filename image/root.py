@@ -41,8 +41,10 @@ NEEDLESS = (
     *("usr/share/gcc", "usr/share/gdb", "usr/lib/valgrind", "usr/share/binfmts"),
     "usr/lib/*-linux-gnu/gconv",  # Python has codecs of its own
     *("usr/share/applications", "usr/share/pixmaps", "usr/sbin", "etc/init.d", "etc/ld.so.conf.d"),
+    # Nothing in the image is linked with these.
+    *("usr/lib/*-linux-gnu/libmvec.so*", "usr/lib/*-linux-gnu/libexpatw.so*"),
 )
-# Parts of Python's library for developers and desktops.
+# Parts of Python's library for developers and desktops, and encodings of text that is not Unicode.
 NEEDLESS_MODULES = (
     *(
         "distutils",
@@ -55,11 +57,21 @@ NEEDLESS_MODULES = (
         "turtledemo",
     ),
     *("turtle.py", "unittest", "venv"),
+    *("lib-dynload/_codecs_*.so", "lib-dynload/_multibytecodec.*.so"),
+    *("lib-dynload/_test*.so", "lib-dynload/_ctypes_test.*.so", "lib-dynload/_xx*.so"),
+    "lib-dynload/xxlimited*.so",
 )
-# Of packages: what others compile against, and what writes coloured help, which typer does without.
+# Of packages: what others compile against, parts of numpy that it loads only when they are named,
+# and what writes coloured help, which typer does without.
 NEEDLESS_PARTS = (
-    *("numpy/_core/include", "numpy/_core/lib", "numpy/f2py", "numpy/random/lib"),
+    *("numpy/_core/include", "numpy/_core/lib", "numpy/f2py"),
     *("numpy/_core/_simd.*.so", "numpy/_core/*_tests.*.so"),  # for numpy's own tests
+    *("numpy/distutils", "numpy/fft", "numpy/polynomial", "numpy/random", "numpy/testing"),
+    *(
+        "cffi",
+        "pycparser",
+        "pycparser-*",
+    ),  # cryptography needs no more than cffi's extension module
     *("markdown_it", "markdown_it_py-*", "mdurl", "mdurl-*", "pygments", "pygments-*"),
     *("rich", "rich-*"),
 )

@@ -21,6 +21,7 @@ from swell.operator.aitrainingjob.labels import TRAINING_JOB_NAME
 from tests.testbed import binaries
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 from tests.testbed.kubectl import Kubectl
+from tools.release import one_file
 
 ROOT = Path(__file__).parents[3]
 CHART = str(ROOT / "deploy" / "chart")
@@ -99,6 +100,11 @@ def test_chart_installs_what_kustomize_installs(helm: Helm, kubectl: Kubectl) ->
     plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy")))
     del plain["Namespace", "", NAMESPACE]  # helm's --create-namespace makes it
     assert _rendered(helm, "--include-crds", "--no-hooks") == plain
+
+
+def test_one_file_of_a_release_is_what_kustomize_makes(kubectl: Kubectl) -> None:
+    """Our own renderer, for machines without kubectl, decides as kubectl does."""
+    assert _by_name(one_file()) == _by_name(kubectl.ok("kustomize", str(ROOT / "deploy")))
 
 
 def test_values_reach_the_deployments(helm: Helm) -> None:
