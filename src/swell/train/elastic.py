@@ -85,7 +85,8 @@ class Elastic:
             self._saver = Saver(folder, self._framework.codec, every_s=every_s, warn=_warn)
         self._engine_made: Engine | None = None
         self._batch: SampleBatch | None = None
-        self._is_stepped = False  # the batch has had its step
+        # The batch has had its step, and one was tried at least.
+        self._is_stepped = self._is_begun = False
         self._finished = False
         print_stacks_on_signal()
 
@@ -136,9 +137,14 @@ class Elastic:
             batch = self._next_batch(source, batch_size, formed)
             if batch is None or self._is_over(source, epochs):
                 continue
-            self._batch, self._is_stepped = batch, False
+            self._batch, self._is_stepped, self._is_begun = batch, False, False
             self._framework.set_rate_factor(self._factor(formed.plan.size, batch_size))
             yield gather(batch.items)
+            if not self._is_begun:
+                raise TrainError(
+                    "a batch without a step would come again for ever: train on it in"
+                    " `with model.step():`, which may be left empty"
+                )
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -154,7 +160,7 @@ class Elastic:
             return
         if self._is_stepped:
             raise TrainError("a second step with the same batch: its samples would count twice")
-        done = self.steps
+        done, self._is_begun = self.steps, True
         with self._engine.step(batch.n_whole, batch.n_mine, batch.weight):
             yield
         self._is_stepped = self.steps > done

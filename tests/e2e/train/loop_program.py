@@ -138,6 +138,14 @@ def two_updates() -> None:
             optimizer.step()
 
 
+def update_after_the_step() -> None:
+    _, optimizer, model = made()
+    for x, y in model.batches(DATA, 24):
+        with model.step():
+            loss_of(model, x, y).backward()
+        optimizer.step()
+
+
 def closure() -> None:
     _, optimizer, model = made(torch.optim.LBFGS)
     for _ in model.batches(DATA, 24):
@@ -175,6 +183,7 @@ def main() -> None:
         "workers": samples_of(DATA, workers=2),
         "no place": refusal(lambda: samples_of(Endless())),
         "two updates": refusal(two_updates),
+        "late update": refusal(update_after_the_step),
         "closure": refusal(closure),
         "optimizers": refusal(lambda: Elastic(torch.nn.Linear(1, 1), several)),
     }

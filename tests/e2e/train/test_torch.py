@@ -284,6 +284,7 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
 
     assert found.pop("no place").startswith("a Endless cannot be trained on exactly once")
     assert found.pop("two updates").startswith("a second optimizer.step() in one step")
+    assert found.pop("late update").startswith("an optimizer.step() after the step that")
     assert found.pop("closure").startswith("optimizer.step has a closure")
     assert found.pop("optimizers").startswith("the optimizer is a list: give one optimizer")
     assert found == {

@@ -105,6 +105,14 @@ def test_a_batch_has_one_step() -> None:
     assert model.steps == 2
 
 
+def test_a_batch_without_a_step_is_refused() -> None:
+    """It would come again and again, since nobody has trained on it."""
+    model = Elastic({"w": np.zeros(1)})
+
+    with pytest.raises(TrainError, match=r"^a batch without a step would come again"):
+        list(model.batches(4, 2))
+
+
 def test_a_loop_that_is_left_leaves_no_batch_behind() -> None:
     """A step after it is one of the script's own, for which all members count alike."""
     model = Elastic({"w": np.zeros(1)})

@@ -46,7 +46,7 @@ class ModuleLearner:
         self._wrapper: Any = module
         self._size = 1
         self._before: tuple[dict[str, torch.Tensor], torch.Tensor] | None = None
-        self.has_updated = False
+        self.has_updated = self._is_between_steps = False
         if optimizer is not None:
             optimizer.register_step_pre_hook(self._before_update)
             optimizer.register_step_post_hook(self._after_update)
@@ -106,7 +106,7 @@ class ModuleLearner:
 
     def before_step(self, n_mine: int, weight: float) -> None:
         self.hook.weight, self.hook.n_samples = weight, n_mine
-        self.has_updated = False
+        self.has_updated = self._is_between_steps = False
         self.hook.measuring = bool(
             self.measures and self.measures.wants_norms(self._ledger.progress.step)
         )
@@ -127,6 +127,7 @@ class ModuleLearner:
 
     def after_step(self) -> None:
         self._before = None
+        self._is_between_steps = True
 
     def check_step(self) -> None:
         # An update has asked. Without one (a gradient scaler leaves it out where gradients are not
@@ -135,7 +136,8 @@ class ModuleLearner:
             self._confirm()
 
     def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        check_update(args, kwargs, has_updated=self.has_updated)
+        between = self._is_between_steps
+        check_update(args, kwargs, has_updated=self.has_updated, is_between_steps=between)
         self._confirm()
         self.hook.backward_done()
         self.rate.apply()

@@ -80,7 +80,7 @@ class ShardedLearner:
         self._template = _without_parameters(module)
         self._generation, self._rank, self._size = 0, 0, 1
         self._copies: dict[ShardKey, ShardCopy] = {ShardKey(0, 0): self._own_copy()}
-        self.has_updated = False
+        self.has_updated = self._is_between_steps = False
         self._random_state: torch.Tensor | None = None
         optimizer.register_step_pre_hook(self._before_update)
         optimizer.register_step_post_hook(self._after_update)
@@ -322,7 +322,7 @@ class ShardedLearner:
 
     def before_step(self, n_mine: int, weight: float) -> None:
         self.hook.weight, self.hook.n_samples = weight, n_mine
-        self.has_updated = False
+        self.has_updated = self._is_between_steps = False
         self._random_state = torch.get_rng_state()
 
     def undo_step(self) -> None:
@@ -334,6 +334,7 @@ class ShardedLearner:
             torch.set_rng_state(self._random_state)
 
     def after_step(self) -> None:
+        self._is_between_steps = True
         if self._n_copies and self._ledger.progress.step % self._every == 0:
             self._give_copies()
 
@@ -347,7 +348,8 @@ class ShardedLearner:
         self._collectives.check()
 
     def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        check_update(args, kwargs, has_updated=self.has_updated)
+        between = self._is_between_steps
+        check_update(args, kwargs, has_updated=self.has_updated, is_between_steps=between)
         self._confirm()
         self.rate.apply()
         self._updates.begin(args, kwargs)

@@ -11,7 +11,9 @@ from swell.train.errors import TrainError
 from swell.train.state.ledger import UserState
 
 
-def check_update(args: Sequence[Any], kwargs: Mapping[str, Any], *, has_updated: bool) -> None:
+def check_update(
+    args: Sequence[Any], kwargs: Mapping[str, Any], *, has_updated: bool, is_between_steps: bool
+) -> None:
     """Refuse an update that could be applied by some members only.
 
     `args` and `kwargs` are those of the optimizer's `step`, itself the first of them.
@@ -20,6 +22,11 @@ def check_update(args: Sequence[Any], kwargs: Mapping[str, Any], *, has_updated:
         raise TrainError(
             "optimizer.step has a closure, whose gradients nobody can confirm before the update:"
             " compute them first, and call it without"
+        )
+    if is_between_steps:
+        raise TrainError(
+            "an optimizer.step() after the step that it belongs to: call it within"
+            " `with model.step():`, since a member that died before it would lack it"
         )
     if has_updated:
         raise TrainError(
