@@ -71,6 +71,15 @@ def inquiry_resource(
     scheduler: Config = SCHEDULER_DEFAULT,
 ) -> AutoscalerSnapshot:
     """Returns the resources of the cluster that these objects make up, and its live jobs."""
+    return ledger_of(objects, gpu_resources, scheduler).snapshot()
+
+
+def ledger_of(
+    objects: AutoscalerObjects,
+    gpu_resources: Sequence[str] = GPU_RESOURCES,
+    scheduler: Config = SCHEDULER_DEFAULT,
+) -> Ledger:
+    """Returns a ledger of these objects, for decisions about several variants of them."""
     ledger = Ledger(NeedsReader(gpu_resources), scheduler)
     for namespace in objects.namespaces:
         ledger.put_namespace(namespace)
@@ -91,7 +100,7 @@ def inquiry_resource(
         ledger.put_job(job)
     for pod in objects.pods:
         ledger.put_pod(pod)
-    return ledger.snapshot()
+    return ledger
 
 
 def plan_autoscale(
@@ -102,7 +111,13 @@ def plan_autoscale(
     scheduler: Config = SCHEDULER_DEFAULT,
 ) -> AutoscalerPlan:
     """Decide the sizes of all roles once, as the running autoscaler would without its cooldowns."""
-    snapshot = inquiry_resource(objects, gpu_resources, scheduler)
+    return decide_sizes(inquiry_resource(objects, gpu_resources, scheduler), parameters, policy)
+
+
+def decide_sizes(
+    snapshot: AutoscalerSnapshot, parameters: Parameters, policy: str
+) -> AutoscalerPlan:
+    """Decide the sizes of all roles in a cluster that has been summed up."""
     wanted = POLICIES[policy](snapshot.jobs, snapshot.cluster, parameters)
     # Without a time: cooldowns do not count, but unfinished resizes and reserved room do.
     seen = DampingInput(waiting=snapshot.waiting_groups)

@@ -9,5 +9,6 @@ reading order:
 - `explaining`: why a job waits, in numbers. Pure.
 - `starts`: estimates of starts as people read them. Pure.
 - `variants`: copies of a cluster and of a job with something changed. Pure.
+- `sizing`: the autoscaler's decisions in variants of one cluster. Pure.
 - `whatif`: when and where a job would start, and who would make room for it. Pure.
 """

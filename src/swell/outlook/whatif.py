@@ -7,7 +7,7 @@ the autoscaler's decision says who shrinks for it, and which size it would get.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -24,29 +24,25 @@ from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup, PodGroupPhase
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.estimates.keeper import EstimateKeeper
 from swell.autoscaler.job_views import id_of as job_id
-from swell.autoscaler.plan import (
-    AutoscalerObjects,
-    AutoscalerPlan,
-    inquiry_resource,
-    plan_autoscale,
-)
-from swell.autoscaler.policies.interface import Parameters
+from swell.autoscaler.plan import AutoscalerPlan, inquiry_resource
 from swell.autoscaler.views import JobId
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.labels import FINALIZER
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.outlook.sizing import OutlookRules, SizingWorld, sizing_objects
 from swell.outlook.starts import sentence
 from swell.outlook.variants import OutlookError, Variant, changed_cluster, changed_job
 from swell.runtime.plan import CreateObject, Plan, Together
-from swell.scheduler.config import Config
 from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.plan import SchedulerObjects, plan_schedule
 
 # No object of a cluster has this UID.
 _UID = Uid("what-if")
-_NODES_SHOWN = 4
+# Nodes and jobs in one cell of a table; all of them are in JSON.
+_SHOWN = 4
 
 
 class Start(StrEnum):
@@ -56,6 +52,12 @@ class Start(StrEnum):
     AFTER_OTHERS = "after others make room"
     WAITS = "waits"
     NEVER = "never"
+
+
+def _few(texts: Sequence[str]) -> list[str]:
+    """Returns the first of many texts, and how many more there are."""
+    more = len(texts) - _SHOWN
+    return [*texts[:_SHOWN], *([f"{more} more"] if more > 0 else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +87,34 @@ class JobOutlook:
     def row(self) -> tuple[str, ...]:
         """Returns the answer as a line of a table."""
         places = [f"{node} x{n}" for node, n in sorted(self.nodes.items())]
-        more = len(places) - _NODES_SHOWN
-        shown = ", ".join([*places[:_NODES_SHOWN], *([f"{more} more"] if more > 0 else [])])
         return (
             self.variant,
             self.start.value,
-            shown,
-            "; ".join(self.makes_room),
+            ", ".join(_few(places)),
+            "; ".join(_few(self.makes_room)),
             self.size,
             self.why,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OutlookRules:
-    """The rules by which sizes and places are decided."""
-
-    config: Config
-    policy: str
-    parameters: Parameters
-
-
 def what_if(
-    objects: SchedulerObjects, job: AITrainingJob, variant: Variant, rules: OutlookRules
+    objects: SchedulerObjects,
+    job: AITrainingJob,
+    variants: Sequence[Variant],
+    rules: OutlookRules,
+) -> list[JobOutlook]:
+    """Returns what would happen to the job in a copy of the cluster, by variant."""
+    sizing = SizingWorld(objects, rules)
+    return [_outlook(objects, job, variant, sizing, rules) for variant in variants]
+
+
+def _outlook(
+    objects: SchedulerObjects,
+    job: AITrainingJob,
+    variant: Variant,
+    sizing: SizingWorld,
+    rules: OutlookRules,
 ) -> JobOutlook:
-    """Returns what would happen to the job in a copy of the cluster."""
     world = changed_cluster(objects, variant)
     job = _begun(changed_job(job, variant))
     key = job.metadata.key
@@ -123,18 +128,18 @@ def what_if(
         pods=[*world.pods, *pods],
     )
     plan = plan_schedule(world, rules.config)
-    sizes = _sizes(world, rules)
     name = str(key)
     own = frozenset(str(pod.metadata.key) for pod in pods)
     nodes = _nodes(plan, own)
-    room = (*_evicted(plan, name), *_shrunk(sizes, name))
     status = plan.groups.get(name)
     refusal = status.refusal.message if status is not None and status.refusal is not None else ""
     minimum = sum(spec.gang_minimum for spec in job.spec.replica_specs.values())
-    n_bound = sum(task.key in own for task in plan.binds)
-    if n_bound >= minimum:
-        grown = _sizes(_running(world, job, plan), rules)
-        return JobOutlook(variant.label, Start.NOW, nodes, room, *_size(grown, name))
+    if sum(task.key in own for task in plan.binds) >= minimum:
+        # Nobody shrinks for a job that has started: the autoscaler sees it run.
+        grown = _size(sizing.sizes(_running(world, job, plan)), name)
+        return JobOutlook(variant.label, Start.NOW, nodes, (*_evicted(plan, name),), *grown)
+    sizes = sizing.sizes(world)
+    room = (*_evicted(plan, name), *_shrunk(sizes, name))
     if room:
         return JobOutlook(variant.label, Start.AFTER_OTHERS, nodes, room, *_size(sizes, name))
     if not _fits_alone(world, job, group, pods, rules):
@@ -143,7 +148,7 @@ def what_if(
         )
     why, when, now = refusal or "there is no room", None, rules.parameters.now
     if now is not None:
-        when = estimated_starts(world, now).get(job_id(job))
+        when = _estimates(world, sizing.snapshot(world), now).get(job_id(job))
         why += "" if when is None else f"; starts {sentence(when, now)}"
     return JobOutlook(variant.label, Start.WAITS, {}, (), "", why, when)
 
@@ -199,34 +204,19 @@ def _creates(plan: Plan) -> Iterator[CreateObject]:
                 yield action
 
 
-def _sizes(world: SchedulerObjects, rules: OutlookRules) -> AutoscalerPlan:
-    objects = sizing_objects(world)
-    return plan_autoscale(objects, rules.parameters, rules.policy, scheduler=rules.config)
-
-
 def estimated_starts(world: SchedulerObjects, now: float) -> dict[JobId, StartEstimate]:
     """Returns when the waiting jobs of a cluster would start, in the order they are tried in."""
+    return _estimates(world, inquiry_resource(sizing_objects(world)), now)
+
+
+def _estimates(
+    world: SchedulerObjects, snapshot: AutoscalerSnapshot, now: float
+) -> dict[JobId, StartEstimate]:
     values = {one.metadata.name: one.value for one in world.priority_classes}
     keeper = EstimateKeeper(lambda priority: values.get(priority, 0))
     for job in world.training_jobs:
         keeper.note_run(job)
-    snapshot = inquiry_resource(sizing_objects(world))
     return {id_: spread.body(now) for id_, spread in keeper.estimate(snapshot, now).items()}
-
-
-def sizing_objects(world: SchedulerObjects) -> AutoscalerObjects:
-    """Returns the part of a cluster that the autoscaler decides by."""
-    return AutoscalerObjects(
-        nodes=world.nodes,
-        pods=world.pods,
-        groups=world.groups,
-        queues=world.queues,
-        priority_classes=world.priority_classes,
-        namespaces=world.namespaces,
-        hyper_nodes=world.hyper_nodes,
-        native_groups=world.native_groups,
-        training_jobs=world.training_jobs,
-    )
 
 
 def _running(world: SchedulerObjects, job: AITrainingJob, plan: SchedulingPlan) -> SchedulerObjects:

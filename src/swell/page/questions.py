@@ -24,9 +24,10 @@ from swell.autoscaler.policies import DEFAULT as DEFAULT_POLICY
 from swell.autoscaler.policies.interface import Parameters
 from swell.outlook.explaining import report_on
 from swell.outlook.reading import gather_input
+from swell.outlook.sizing import OutlookRules
 from swell.outlook.target import of_job, of_training_job
 from swell.outlook.variants import OutlookError, Variant, variants_of, without_job
-from swell.outlook.whatif import OutlookRules, what_if
+from swell.outlook.whatif import what_if
 from swell.runtime.cluster import Cluster
 from swell.scheduler.config import DEFAULT as DEFAULT_CONFIG
 
@@ -78,7 +79,8 @@ class PageQuestions:
                 objects = found.objects
                 if is_there:
                     objects = without_job(objects, job.metadata.key)
-                return [what_if(objects, job, one, rules).body() for one in variants_of(asked)]
+                found_by_variant = what_if(objects, job, variants_of(asked), rules)
+                return [one.body() for one in found_by_variant]
 
             try:
                 return await _aside(answers)

@@ -153,20 +153,20 @@ def plan_schedule(
 ) -> SchedulingPlan:
     if len(objects.nodes) + len(objects.pods) < _LARGE:
         return run_cycle(objects.snapshot(scheduler_names), config)
-    with _without_collections():
+    with without_collections():
         return run_cycle(objects.snapshot(scheduler_names), config)
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def without_collections() -> Iterator[None]:
     """Keeps the garbage collector from looking through hundreds of thousands of live objects.
 
     Next to nothing that a plan makes becomes garbage before it is done. Measured: a tenth of a
     plan of 50,000 pods, and nearly as much for the look that the collector would take at once
     when it is on again. So what the plan has made counts as old by then.
 
-    For large plans only: old objects are rarely looked at, so a program that makes many plans, one
-    after the other, would keep all of them.
+    For large plans, and commands that end with theirs: old objects are rarely looked at, so a
+    program that makes many plans, one after the other, would keep all of them.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -163,6 +163,49 @@ def test_every_variant_has_a_line_and_all_together_the_last(plan: Plan) -> None:
     assert "none" in found[2]["why"]
 
 
+def test_variants_of_one_table_are_those_asked_one_by_one(plan: Plan) -> None:
+    """What one variant changes in the copy of the cluster is not there in the next."""
+    changes = (
+        ("--drain", "n2"),
+        ("--without", "team/old"),
+        ("--node-pool", "+1x1gpu"),
+        ("--replicas", "1"),
+        ("--priority", "urgent"),
+    )
+    together = plan(busy(3), *(word for change in changes for word in change))
+    apart = [plan(busy(3), *change)[1] for change in changes]
+
+    told = ("variant", "starts", "nodes", "makesRoom", "size")
+    by_label = {one["variant"]: [one[name] for name in told] for one in together}
+    assert [[one[name] for name in told] for one in apart] == [
+        by_label[one["variant"]] for one in apart
+    ]
+    assert {one["starts"] for one in apart} >= {"now", "after others make room"}
+
+
+def test_nobody_makes_room_for_a_job_that_starts_now(plan: Plan) -> None:
+    """Others may have to shrink for jobs that wait, and not for one that has its place."""
+    waiting = (
+        JOB.replace("SIZE", "4").replace("name: fit", "name: waits, uid: waits")
+        + "status: {phase: Pending, targetReplicas: {trainer: 4}}\n"
+    )
+    (found,) = plan(busy(2) + "---" + waiting, size=1)
+
+    assert (found["starts"], found["makesRoom"]) == ("now", [])
+
+
+def test_drain_tells_of_a_pod_that_its_gang_can_do_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A complete gang is refused nothing, and its surplus pod waits all the same."""
+    (tmp_path / "cluster.yaml").write_text(busy(2).replace("cpu: 4", "cpu: 4.5"))
+
+    assert run(["plan", "drain", "n2", "-f", str(tmp_path / "cluster.yaml"), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["pod"], found["node"]) == ("team/old-trainer-4", "")
+    assert "its gang runs on without it" in found["why"]
+
+
 def test_table_and_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.yaml").write_text(JOB.replace("SIZE", "2"))
     (tmp_path / "cluster.yaml").write_text(NODES)

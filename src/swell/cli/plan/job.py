@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from swell.api.aitrainingjob import AITrainingJob
     from swell.scheduler.plan import SchedulerObjects
 
+_FOREIGN = "its scheduler is another one, or it has no group"
+_SURPLUS = "no node has room for it now; its gang runs on without it"
+
 Dump = Annotated[
     list[str] | None,
     typer.Option("-f", "--filename", metavar="FILE", help="Objects instead of a cluster's."),
@@ -62,15 +65,17 @@ def job(
     from swell.cli.controllers.autoscaler_options import known_policy
     from swell.cli.output import aligned, to_json
     from swell.cli.plan.input import read_config
+    from swell.outlook.sizing import OutlookRules
     from swell.outlook.variants import Variant, variants_of
-    from swell.outlook.whatif import OutlookRules, what_if
+    from swell.outlook.whatif import what_if
+    from swell.scheduler.plan import without_collections
 
     rules = OutlookRules(read_config(config), known_policy(policy), Parameters(now=time.time()))
     planned = _read_job(manifest)
-    objects = read_world(files, cluster)
     asked = Variant(priority, queue, replicas, node_pool, without, drain)
-    with _asking():
-        found = [what_if(objects, planned, one, rules) for one in variants_of(asked)]
+    with without_collections(), _asking():
+        objects = read_world(files, cluster)
+        found = what_if(objects, planned, variants_of(asked), rules)
     if output is PlanFormat.JSON:
         sys.stdout.write(to_json([one.body() for one in found]))
         return
@@ -91,13 +96,12 @@ def drain(
     from swell.cli.output import aligned, to_json
     from swell.cli.plan.input import read_config
     from swell.outlook.variants import ENDED, drained, group_of
-    from swell.scheduler.plan import plan_schedule
+    from swell.scheduler.plan import plan_schedule, without_collections
 
-    objects = read_world(files, cluster)
     settings = read_config(config)
-    with _asking():
-        changed = drained(objects, node)
-    plan = plan_schedule(changed, settings)
+    with without_collections(), _asking():
+        objects = read_world(files, cluster)
+        plan = plan_schedule(drained(objects, node), settings)
     places = {task.key: there for task, there in {**plan.pipelined, **plan.binds}.items()}
     lines = []
     for pod in sorted(objects.pods, key=lambda one: one.metadata.key):
@@ -105,7 +109,9 @@ def drain(
             status = plan.groups.get(str(group_of(pod)))
             refusal = status.refusal.message if status is not None and status.refusal else ""
             there = places.get(str(pod.metadata.key), "")
-            why = "" if there else refusal or "its scheduler is another one, or it has no group"
+            # Without a refusal, its gang is complete without it, or the pod is none of ours.
+            none = _FOREIGN if status is None else _SURPLUS
+            why = "" if there else refusal or none
             lines.append((str(pod.metadata.key), there, why))
     if output is PlanFormat.JSON:
         bodies = [{"pod": pod, "node": there, "why": why} for pod, there, why in lines]

@@ -28,14 +28,15 @@ def queue(
     from swell.cli.output import aligned, to_json
     from swell.outlook.starts import START_HEADING, cells
     from swell.outlook.whatif import estimated_starts
+    from swell.scheduler.plan import without_collections
 
-    world = read_world(files, cluster)
     now = time.time()
+    with without_collections():
+        world = read_world(files, cluster)
+        estimates = estimated_starts(world, now)
     queues = {job.metadata.key: job.spec.queue for job in world.training_jobs}
     found = [
-        (str(id_), estimate)
-        for id_, estimate in estimated_starts(world, now).items()
-        if name in {"", queues[id_.key]}
+        (str(id_), estimate) for id_, estimate in estimates.items() if name in {"", queues[id_.key]}
     ]
     if output is PlanFormat.JSON:
         bodies = [{"job": job, "startEstimate": to_body(estimate)} for job, estimate in found]
