@@ -20,6 +20,11 @@ from swell.sim.scenario import Scenario, SimulationSubject
 # The faults tried at each write of the run without faults.
 AT_EVERY_WRITE = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TIMEOUT_AFTER)
 
+# Part of the sites of writes to a status, where intents are recorded.
+RECORD = "/status "
+# A pause of about a minute: as long as nodes are silent, and leases far outlived.
+PAUSE_AMOUNT = 0.6
+
 
 def scenario_of(subject: SimulationSubject, seed: int) -> Scenario:
     """Returns the scenario of a seed: seeds take the scenarios in turn."""
@@ -107,6 +112,24 @@ def kills_of(mutant: SimulationSubject, name: str, seeds: range) -> Iterator[Kil
     for n_tried, result in enumerate(search_at_random(mutant, seeds), 1):
         if result.violations:
             yield Kill(name, n_tried, result)
+
+
+def kills_by_pauses(mutant: SimulationSubject, name: str, seeds: range) -> Iterator[Kill]:
+    """Returns runs that find a planted bug by one pause, between a record and the act it is for.
+
+    At random the process seldom stands still at the one write among hundreds where it matters.
+    """
+    n_tried = 0
+    for seed in seeds:
+        for scenario in mutant.scenarios:
+            reference = try_faults(mutant, scenario, seed)
+            records = [one for one in reference.write_sites if RECORD in one.site]
+            pauses = (Fault(w.site, w.nth, FaultKind.PAUSED, PAUSE_AMOUNT) for w in records)
+            for pause in pauses:
+                n_tried += 1
+                result = try_faults(mutant, scenario, seed, [pause])
+                if result.violations:
+                    yield Kill(name, n_tried, result)
 
 
 T = TypeVar("T")
