@@ -100,13 +100,44 @@ def node_is_deleted(name: str) -> Step:
     return Step(f"the node of {name} is deleted", act)
 
 
-def node_reports(name: str, condition: str) -> Step:
+def node_reports(name: str, condition: str, status: str = "True", reason: str = "Told") -> Step:
     """The node of a pod gets a condition."""
 
     async def act(trial: Trial) -> None:
-        await _set_condition(trial, await _node_of(trial, name), condition, "True")
+        await _set_condition(trial, await _node_of(trial, name), condition, status, reason)
 
-    return Step(f"the node of {name} reports {condition}", act)
+    return Step(f"the node of {name} reports {condition}={status}:{reason}", act)
+
+
+def node_flaps(name: str, condition: str, times: int, every_s: float) -> Step:
+    """A condition of a pod's node becomes true and false again, so many times."""
+
+    async def act(trial: Trial) -> None:
+        node = await _node_of(trial, name)
+        for _ in range(times):
+            for status in ("True", "False"):
+                await _set_condition(trial, node, condition, status)
+                await asyncio.sleep(every_s)
+
+    return Step(f"{condition} comes and goes on the node of {name}", act)
+
+
+def device_is_unhealthy(name: str, resource: str) -> Step:
+    """The kubelet says of a device that a pod has that it is broken."""
+
+    async def act(trial: Trial) -> None:
+        await _until_running(trial, name)
+        key = trial.pod_key(name)
+        found = await trial.cluster.get(PODS.untyped(), key)
+        broken = {"resourceID": "GPU-3", "health": "Unhealthy"}
+        containers = [
+            {**one, "allocatedResourcesStatus": [{"name": resource, "resources": [broken]}]}
+            for one in found["status"]["containerStatuses"]
+        ]
+        body = {"status": {"containerStatuses": containers}}
+        await trial.cluster.patch(PODS.status, key, merge_patch(body))
+
+    return Step(f"the kubelet says that a device of {name} is unhealthy", act)
 
 
 def node_is_tainted(name: str, taint: str) -> Step:
@@ -294,8 +325,10 @@ async def _node_of(trial: Trial, name: str) -> Key:
     return Key("", node())
 
 
-async def _set_condition(trial: Trial, node: Key, kind: str, status: str) -> None:
-    condition = {"type": kind, "status": status, "lastTransitionTime": LONG_AGO, "reason": "Told"}
+async def _set_condition(
+    trial: Trial, node: Key, kind: str, status: str, reason: str = "Told"
+) -> None:
+    condition = {"type": kind, "status": status, "lastTransitionTime": LONG_AGO, "reason": reason}
     patch = Patch(PatchKind.STRATEGIC, {"status": {"conditions": [condition]}})
     await trial.cluster.patch(NODES.status, node, patch)
 

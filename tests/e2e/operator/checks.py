@@ -51,11 +51,11 @@ def becomes(*phases: str) -> Step:
     return Step(f"the job becomes {' or '.join(phases)}", act)
 
 
-def stays(phase: str) -> Step:
+def stays(phase: str, for_s: float = QUIET_S) -> Step:
     """Nothing happens: the phase is the same, and so are all pods."""
 
     async def act(trial: Trial) -> None:
-        await asyncio.sleep(QUIET_S)
+        await asyncio.sleep(for_s)
         uids = {name: pod.metadata.uid for name, pod in trial.pods().items()}
 
         assert trial.observer.status(trial.name).phase.value == phase

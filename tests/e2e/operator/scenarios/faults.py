@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import OUT_OF_SERVICE
 from tests.e2e.operator.actions import (
+    device_is_unhealthy,
     is_disrupted,
     is_evicted,
     loses_node,
+    node_flaps,
     node_is_deleted,
     node_is_tainted,
     node_reports,
@@ -29,6 +32,8 @@ from tests.e2e.operator.checks import (
 from tests.e2e.operator.jobs import job, pods
 from tests.e2e.operator.scenario import STRICT, Scenario, scenario
 
+# A signal that stands so long is a fault.
+STANDS_S = AITrainingJobSettings().gpu_fault_after_s + 3.0
 ON_NODE: Body = {"restartPolicy": "OnNodeFail", "restartScope": "Pod"}
 # The first life of a pod does not get its image, the next one does.
 PULLS_LATE = {"waiting_reason": "ImagePullBackOff,"}
@@ -73,6 +78,21 @@ GPUS = [
     scenario("gpu-fault-ends-the-job", job({"a": pods(1, gpu=True)}),
           runs(), node_reports("a-0", "GPUUnhealthy"), becomes("NodeFail"), says("GPUUnhealthy"),
           n_nodes=1),
+    scenario("gpu-fault-of-two-polarities",
+          job({"a": pods(2, gpu=True, **ON_NODE), "b": pods(1, **ON_NODE)}),
+          runs(), node_reports("b-0", "AcceleratedHardwareReady", "False", "NvidiaXIDError"),
+          node_reports("a-1", "AcceleratedHardwareReady", "False", "NvidiaXIDError"),
+          restarts("a-1"), avoids_node_of("a-1"), is_reported("GPUFault"), n_nodes=4),
+    scenario("gpu-monitor-is-broken", job({"a": pods(2, gpu=True, **ON_NODE)}),
+          runs(), node_reports("a-0", "AcceleratedHardwareReady"),
+          node_reports("a-1", "AcceleratedHardwareReady", "False", "DCGMError"),
+          stays("Running", STANDS_S), n_nodes=3),
+    scenario("gpu-fault-comes-and-goes", job({"a": pods(2, gpu=True, **ON_NODE)}),
+          runs(), node_flaps("a-1", "GPUUnhealthy", 4, 5.0), stays("Running"), n_nodes=3),
+    scenario("gpu-of-one-pod-is-unhealthy",
+          job({"a": pods(2, gpu=True, **ON_NODE)}),
+          runs(), device_is_unhealthy("a-1", "nvidia.com/gpu"), restarts("a-1"),
+          is_reported("GPUFault"), n_nodes=2),
     scenario("gpu-fault-without-a-gpu", job({"a": pods(1)}),
           runs(), node_reports("a-0", "GPUUnhealthy"), stays("Running"), n_nodes=1),
 ]
