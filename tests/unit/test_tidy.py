@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,11 +117,3 @@ def test_no_unfinished_marks() -> None:
     ]
 
     assert not found
-
-
-def test_test_files_can_be_collected_together() -> None:
-    """Two of one name, in folders that are no packages, would keep all tests from being run."""
-    loose = [path for path in tracked("tests/*.py") if path.name.startswith("test_")]
-    names = Counter(path.name for path in loose if not (path.parent / "__init__.py").exists())
-
-    assert [name for name, n in names.items() if n > 1] == []
