@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from swell.train.launch.arguments import parser
 from tests.e2e.launch.programs import (
     JAX,
     JAX_SUM,
@@ -33,6 +34,25 @@ def is_caught():
 print(is_caught())
 jax.distributed.initialize(os.environ["ADDRESS"], num_processes=1, process_id=0)
 print(is_caught())
+"""
+# torchrun whose agents die by themselves: once of each rank in $DIES, in that order, of three.
+DYING = """
+import os, pathlib, sys
+from torch.distributed.elastic.agent.server import api
+here = pathlib.Path(sys.argv[0]).parent
+real = api.SimpleElasticAgent._assign_worker_ranks
+def assign(agent, store, group_rank, group_world_size, spec):
+    due = [rank for rank in os.environ["DIES"].split() if not (here / f"dead-{rank}").exists()]
+    if group_world_size == 3 and due[:1] == [str(group_rank)]:
+        new = here / "dying"
+        new.write_text(os.environ["TRAININGJOB_REPLICA_INDEX"])
+        new.rename(here / f"dead-{group_rank}")
+        os.kill(os.getpid(), 9)
+    return real(agent, store, group_rank, group_world_size, spec)
+api.SimpleElasticAgent._assign_worker_ranks = assign
+from torch.distributed.run import main
+sys.argv[0] = "torchrun"
+main()
 """
 
 
@@ -84,6 +104,50 @@ def test_torchrun_meets_through_the_members(tmp_path: Path) -> None:
 
         assert all(one.poll() is None for one in members.launchers.values()), members.log()
         check_steps(members)
+
+
+def test_torchrun_survives_deaths_while_ranks_are_given(tmp_path: Path) -> None:
+    """An agent dies right after all have met, before it says how many workers it has.
+
+    The others would wait for what it says, or end when the store is gone that it keeps.
+    """
+    (tmp_path / "dying.py").write_text(DYING)
+    script = tmp_path / "train.py"
+    script.write_text(TORCH_DDP)
+    flags = ["--rdzv-backend=swell", "--nnodes=1:4", "--max-restarts=0"]
+    command = [interpreter(TORCH), str(tmp_path / "dying.py"), *flags, str(script)]
+    members = LaunchedMembers(tmp_path, command, library_path(tmp_path) | {"DIES": "1 0"})
+    try:
+        members.resize(3)
+        members.start(0, 1, 2)
+        for rank in (1, 0):
+            dead = tmp_path / f"dead-{rank}"
+            members.wait(dead.exists, WITHIN_S)
+            index, died_at = int(dead.read_text()), dead.stat().st_mtime
+            members.trains(2, died_at, WITHIN_S)
+            members.launchers[index].wait()
+            members.start(index)
+            members.resize(3)
+
+        assert members.trains(3, died_at, WITHIN_S)
+        assert all(one.poll() is None for one in members.launchers.values()), members.log()
+    finally:
+        members.close()
+
+
+def test_all_flags_of_the_real_torchrun_are_accepted() -> None:
+    """In every spelling; what prints a completion of torchrun itself starts no script."""
+    asked = "from torch.distributed.run import get_args_parser as g\n"
+    asked += "print(*(o for a in g()._actions if a.dest != 'print_completion'"
+    asked += " for o in a.option_strings))"
+    found = subprocess.run(
+        [interpreter(TORCH), "-c", asked], capture_output=True, text=True, check=True
+    )
+    accepted = {option for action in parser()._actions for option in action.option_strings}
+    flags = set(found.stdout.split())
+
+    assert "--nproc_per_node" in flags
+    assert flags - accepted == set()
 
 
 def test_training_ends(tmp_path: Path) -> None:

@@ -61,11 +61,19 @@ def test_the_order_depends_on_seed_and_epoch_only() -> None:
     st.integers(1, 13),
     st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=40),
     st.booleans(),
+    st.booleans(),
 )
 def test_each_sample_once_through_random_changes(
-    n_samples: int, n_batch: int, changes: list[tuple[int, bool]], streamed: bool
+    n_samples: int,
+    batch_size: int,
+    changes: list[tuple[int, bool]],
+    streamed: bool,
+    is_of_each: bool,
 ) -> None:
-    """Steps in groups of any size, broken ones redone, use every sample exactly once."""
+    """Steps in groups of any size, broken ones redone, use every sample exactly once.
+
+    Also where the size of the group decides how large a batch is.
+    """
 
     def source() -> SampleSource:
         if streamed:
@@ -77,6 +85,7 @@ def test_each_sample_once_through_random_changes(
     position, turn = 0, 0
     while True:
         size, breaks = changes[turn % len(changes)] if turn < 200 else (1, False)
+        n_batch = batch_size * size if is_of_each else batch_size
         turn += 1
         # Every other turn the group is made of newcomers, which take the position over.
         if turn % 2:

@@ -110,7 +110,8 @@ class StreamSource:
         self._samples: Iterator[Any] | None = None
         self._before: Any = None  # the stream's state before the batch that was read last
         self._read: list[Any] | None = None
-        self._at = -1  # the position of that batch
+        self._at = -1  # the position of that batch, and the size that it was read for
+        self._n_batch = 0
         self._epoch = 0
 
     @property
@@ -126,11 +127,16 @@ class StreamSource:
         self._samples, self._read, self._at = None, None, -1
 
     def batch(self, position: int, n_batch: int, rank: int, size: int) -> SampleBatch | None:
+        if self._read is not None and self._at == position and self._n_batch != n_batch:
+            # The group has changed, and with it the batch: newcomers read as many as it has now.
+            self._stream.load_state_dict(self._before)
+            self._samples, self._read = None, None
         if self._read is None or self._at != position:
             self._before = self._stream.state_dict()
             if self._samples is None:
                 self._samples = iter(self._stream)
             self._read, self._at = _take(self._samples, n_batch), position
+            self._n_batch = n_batch
         whole = self._read
         if not whole:
             return None

@@ -14,6 +14,7 @@ It takes the place of torchrun. Its files, in reading order:
 - `agent`: carries out what was decided.
 - `standalone`: a group of one, outside of any job.
 - `program`: puts the parts together.
+- `round_store`: the store of a round of torchrun's agents; nobody waits in it for the dead.
 - `rendezvous`: the same group for those who stay with torchrun, as its rendezvous backend.
 - `__main__`: `python -m swell.train.launch`.
 """

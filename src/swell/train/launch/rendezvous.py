@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from swell.train.bus.plan import Departure, GroupPlan, Held
+from swell.train.launch.round_store import RoundOverError, RoundStore
 from swell.train.place import Place, place_of
 
 if TYPE_CHECKING:
@@ -146,12 +147,17 @@ class SwellRendezvous:
         from torch.distributed import DistError
         from torch.distributed.elastic.rendezvous.api import RendezvousInfo, RendezvousStoreInfo
 
-        rank = plan.rank_of(self._place.index)
+        rank, generation = plan.rank_of(self._place.index), plan.generation
         try:
-            store = self._store_of(plan, rank)
+            store = RoundStore(
+                self._store_of(plan, rank),
+                plan.size,
+                is_over=lambda: self._group.is_aborted(generation),
+                end=lambda: self._group.failed(generation),
+            )
             store.set_timeout(_MEET_WITHIN)
             first = RendezvousStoreInfo.build(rank, store, plan.members[0].host)
-        except DistError:
+        except (DistError, RoundOverError):
             return None
         store.set_timeout(_STORE_WITHIN)
         return RendezvousInfo(store, rank, plan.size, first)
