@@ -77,6 +77,7 @@ class Elastic:
             backend=backend,
             redundancy=(redundancy, redundancy_steps),
         )
+        self._ledger.user.check = self._framework.codec.check
         self._saver: Saver | None = None
         checkpoint = checkpoint or os.environ.get(CHECKPOINTS_VARIABLE)
         if checkpoint:

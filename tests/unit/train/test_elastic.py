@@ -205,6 +205,20 @@ def test_one_process_alone_has_no_group_to_blame() -> None:
         run()
 
 
+def test_state_that_cannot_travel_is_refused_when_it_is_put() -> None:
+    """Not when the first newcomer comes, or at the first save, perhaps hours later."""
+    model = Elastic({"w": np.zeros(1)})
+    model.state["seen"] = [1, (2.0, "a"), {"mean": np.zeros(3)}, None]
+
+    with pytest.raises(TrainError, match=r'state\["seen"\]\[1\] is a set: give it state_dict'):
+        model.state["seen"] = [1, {2, 3}]
+    with pytest.raises(TrainError, match=r'state\["log"\] is a PosixPath'):
+        model.state["log"] = Path("log")
+    with pytest.raises(TrainError, match="an array of Python objects"):
+        model.state["objects"] = np.array([object()])
+    assert list(model.state) == ["seen"]
+
+
 def test_wrong_arguments_are_refused_in_a_sentence() -> None:
     """Each message names the value and the choices."""
     with pytest.raises(TrainError, match=r'scale is one of global, member.*not "local"'):

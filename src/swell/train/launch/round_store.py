@@ -66,7 +66,8 @@ class RoundStore:
         """
         try:
             self.wait([key])
-            return self._asked(lambda: self._store.get(key))
+            found: bytes = self._asked(lambda: self._store.get(key))
+            return found
         except RoundOverError:
             value = self._own.get(key) or self._stand_in(key)
             if value is None:

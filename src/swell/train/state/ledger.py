@@ -40,6 +40,9 @@ class UserState(MutableMapping[str, Any]):
     """
 
     def __init__(self) -> None:
+        # Raises for a plain value that cannot travel. Else the first newcomer would end the
+        # training, perhaps hours later.
+        self.check: Callable[[object, str], None] = lambda _value, _path: None
         self._values: dict[str, Any] = {}
         self._waiting: dict[str, Any] = {}
 
@@ -53,6 +56,8 @@ class UserState(MutableMapping[str, Any]):
                 f'state["{key}"] is an optimizer: only the one that Elastic was given is updated by'
                 " all members or by none; put all parameters into its groups"
             )
+        if not _keeps_state(value):
+            self.check(value, f'state["{key}"]')
         self._values[key] = value
         if _keeps_state(value) and key in self._waiting:
             value.load_state_dict(self._waiting.pop(key))

@@ -96,18 +96,26 @@ class TreeCodec:
         tensors: list[Bytes] = []
 
         def tensor(value: object, path: str) -> object:
-            kind = next((one for one in self._kinds if one.is_one(value)), None)
-            if kind is None:
-                raise UnsavableStateError(
-                    f"{path} is a {type(value).__name__}: give it state_dict and load_state_dict,"
-                    " or keep plain values and tensors"
-                )
+            kind = self._kind_of(value, path)
             specs.append(kind.spec(value))
             tensors.append(kind.to_bytes(value))
             return {"x": len(specs) - 1}
 
         structure = _strip(tree, "state", tensor)
         return PackedState(msgspec.msgpack.encode(structure), specs, tensors)
+
+    def check(self, value: object, path: str) -> None:
+        """Raise UnsavableStateError if a value could neither travel nor be saved."""
+        _strip(value, path, lambda leaf, at: self._kind_of(leaf, at).spec(leaf))
+
+    def _kind_of(self, value: object, path: str) -> TensorKind:
+        kind = next((one for one in self._kinds if one.is_one(value)), None)
+        if kind is None:
+            raise UnsavableStateError(
+                f"{path} is a {type(value).__name__}: give it state_dict and load_state_dict,"
+                " or keep plain values and tensors"
+            )
+        return kind
 
     def unpack(self, packed: PackedState) -> Any:
         values = [

@@ -47,7 +47,7 @@ class Round:
         self.is_over = False
         self.n_told = 0
         self.store = RoundStore(
-            store,  # type: ignore[arg-type]
+            store,
             size,
             lambda: self.is_over,
             self._end,
