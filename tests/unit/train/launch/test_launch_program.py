@@ -22,6 +22,7 @@ LAUNCH = (sys.executable, "-m", "swell.cli.main", "launch", "--framework", "plai
 SHOW = """
 import json, os, pathlib, sys
 shown = {"argv": sys.argv, "pid": os.getpid(), "name": __name__, "path": sys.path[0]}
+shown |= {"file": __file__, "loader": type(__loader__).__name__}
 shown |= {name: os.environ[name] for name in ("RANK", "WORLD_SIZE", "MINE")}
 pathlib.Path(os.environ["OUT"], os.environ["RANK"] + ".json").write_text(json.dumps(shown))
 """
@@ -59,9 +60,12 @@ def environ(out: Path) -> dict[str, str]:
     return {**kept, "OUT": str(out), "MINE": "yes"}
 
 
-def launch(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def launch(
+    out: Path, *arguments: str, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*LAUNCH, *arguments],
+        cwd=folder,
         env=environ(out),
         capture_output=True,
         text=True,
@@ -119,15 +123,19 @@ def is_alive(pid: int) -> bool:
 
 
 def test_script_runs_as_the_main_program(tmp_path: Path, out: Path, way: tuple[str, ...]) -> None:
-    """Its name, arguments, path and variables are those of a script; each worker is a process."""
-    path = script(tmp_path, SHOW)
-    ended = launch(out, *way, "--nproc-per-node", "2", path, "--lr", "0.1")
+    """Its name, arguments, path and variables are those of a script; each worker is a process.
+
+    Python gives it an absolute file, also where the argument is a relative one.
+    """
+    path = Path(script(tmp_path, SHOW))
+    ended = launch(out, *way, "--nproc-per-node", "2", path.name, "--lr", "0.1", folder=path.parent)
     shown = [json.loads((out / f"{rank}.json").read_text()) for rank in range(2)]
 
     assert ended.returncode == 0, ended.stderr
     assert len({one["pid"] for one in shown}) == 2
     for rank, one in enumerate(shown):
-        assert one["argv"] == [path, "--lr", "0.1"]
+        assert one["argv"] == [path.name, "--lr", "0.1"]
+        assert (one["file"], one["loader"]) == (str(path), "SourceFileLoader")
         assert (one["name"], one["path"], one["MINE"]) == ("__main__", str(tmp_path), "yes")
         assert (one["RANK"], one["WORLD_SIZE"]) == (str(rank), "2")
 

@@ -11,6 +11,7 @@ loaded: it has its own process group, its own environment, and random numbers of
 import builtins
 import contextlib
 import importlib
+import importlib.machinery
 import json
 import os
 import runpy
@@ -182,10 +183,13 @@ def run(command: list[str], *, is_module: bool) -> None:
     except OSError as error:
         sys.stderr.write(f"swell launch: can't open file {command[0]!r}: {error.strerror}\n")
         sys.exit(2)  # as Python itself
+    # As Python has it: a script that changes its folder still finds its own file.
+    path = str(Path(command[0]).absolute())
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
     module = types.ModuleType("__main__")
-    vars(module).update(__file__=command[0], __builtins__=builtins, __cached__=None)
+    vars(module).update(__file__=path, __builtins__=builtins, __cached__=None, __loader__=loader)
     sys.modules["__main__"] = module
-    exec(compile(source, command[0], "exec"), vars(module))  # noqa: S102 (the user's script)
+    exec(compile(source, path, "exec"), vars(module))  # noqa: S102 (the user's script)
 
 
 def _show_error(
