@@ -376,16 +376,20 @@ class Engine:
         newest = self._saver.folder.newest() if self._saver else None
         if newest is None or self._saver is None:
             return None
-        parts = self._saver.folder.load(newest[1])
-        return newest[0], self.learner.joined_parts([part for _, part in parts])["learner"]
+        return newest[0], self._load(self._saver, newest[1])["learner"]
+
+    def _load(self, saver: Saver, files: list[Path]) -> dict[str, Any]:
+        """The state in these files; that of a sharded model lies there until it is taken."""
+        parts = saver.folder.load(files, mapped=self.learner.is_sharded)
+        found: dict[str, Any] = self.learner.joined_parts([part for _, part in parts])
+        return found
 
     def _restore(self) -> None:
         if self._saver is None or self._stored is None:
             return
         self.reporter.enter(TrainingState.RESTORING, Progress())
         try:
-            parts = self._saver.folder.load(self._stored)
-            self.restore_tree(self.learner.joined_parts([part for _, part in parts]))
+            self.restore_tree(self._load(self._saver, self._stored))
             self._stored = None
         except CheckpointError as error:
             # Another one, or none, is offered to the next group.

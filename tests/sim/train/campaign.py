@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
@@ -99,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
             failures += 1
             _print(f"seed {result.story.seed}: {broken.rule}: {broken.message} at {broken.at:.1f}")
     missed = [kind.value for kind in ActionKind if not hits[kind]]
-    survivors = [name for name in PLANTED if not _kill(name, store=chosen.store)]
+    survivors = _kill_all(store=chosen.store)
     same = digest(range(5)) == digest(range(5))
     passed = not failures and not survivors and not missed and same
     summary = {
@@ -117,17 +118,23 @@ def main(argv: Sequence[str]) -> int:
     return 0 if passed else 1
 
 
-def _kill(name: str, *, store: bool) -> bool:
-    found = find_mutant(name, range(MUTANT_SEEDS))
-    if found is None:
-        _print(f"planted: {name}: not found in {MUTANT_SEEDS} seeds")
-        return False
-    n_tried, result = found
-    _print(f"planted: {name}: found after {n_tried} seeds, by {result.broken[0].rule!r}")
-    if store:
-        STORIES.mkdir(exist_ok=True)
-        write_story(STORIES / f"{name.replace(' ', '-')}.json", shrunk(name, result))
-    return True
+def _kill_all(*, store: bool) -> list[str]:
+    """Look for every planted bug, and return those that no seed has shown."""
+    survivors = []
+    look = partial(find_mutant, seeds=range(MUTANT_SEEDS))
+    with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as pool:
+        for name, found in zip(PLANTED, pool.map(look, PLANTED), strict=True):
+            if found is None:
+                _print(f"planted: {name}: not found in {MUTANT_SEEDS} seeds")
+                survivors.append(name)
+                continue
+            n_tried, result = found
+            rule = result.broken[0].rule
+            _print(f"planted: {name}: found after {n_tried} seeds, by {rule!r}")
+            if store:
+                STORIES.mkdir(exist_ok=True)
+                write_story(STORIES / f"{name.replace(' ', '-')}.json", shrunk(name, result))
+    return survivors
 
 
 def tell(mutant: str, seed: int) -> int:

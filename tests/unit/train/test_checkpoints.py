@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -113,7 +114,8 @@ def test_a_torn_file_is_skipped_with_a_sentence(tmp_path: Path, cut: int) -> Non
     assert str(torn) in warnings[0]
 
 
-def test_a_damaged_tensor_is_found_when_it_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_damaged_tensor_is_found_when_it_is_read(tmp_path: Path, mapped: bool) -> None:
     """A flipped byte is no weight: that checkpoint is never offered again."""
     folder = CheckpointFolder(tmp_path)
     folder.save(state(1), step=1)
@@ -124,12 +126,31 @@ def test_a_damaged_tensor_is_found_when_it_is_read(tmp_path: Path) -> None:
     found = folder.newest()
     assert found is not None
     with pytest.raises(CheckpointError, match="has another checksum"):
-        folder.load(found[1])
+        folder.load(found[1], mapped=mapped)
 
     again = folder.newest()
 
     assert again is not None
     assert again[0] == 1
+
+
+def test_mapped_tensors_are_not_in_memory(tmp_path: Path) -> None:
+    """Neither when checksums are verified nor after that; who changes one changes no file."""
+    whole = np.arange(8 << 20, dtype=np.uint8)
+    packed = CODEC.pack({"odd": np.zeros(3, np.uint8), "none": np.empty(0), "whole": whole})
+    path = CheckpointFolder(tmp_path).save(packed, step=1)
+    tracemalloc.start()
+    try:
+        tree = CODEC.unpack(read_state(path, mapped=True)[1])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 4 << 20
+    assert tree["none"].shape == (0,)
+    assert np.array_equal(tree["whole"], whole)
+    tree["whole"][:] = 1
+    assert np.array_equal(CODEC.unpack(read_state(path)[1])["whole"], whole)
 
 
 def test_a_strange_file_is_no_checkpoint(tmp_path: Path) -> None:

@@ -18,12 +18,14 @@ import msgspec
 import numpy as np
 
 from swell.train.errors import CheckpointError
-from swell.train.state.tree import PackedState, TensorSpec
+from swell.train.state.tree import Bytes, PackedState, TensorSpec
 
 MAGIC = b"SWELLCK1"
 PREFIX = struct.Struct("<8sQI")
 # A header holds names and numbers; one that claims more than this is not ours.
 HEADER_BYTES_MAX = 1 << 30
+# Checksums of mapped tensors are made by as much at a time.
+_BLOCK_BYTES = 1 << 20
 
 
 class TensorEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -76,21 +78,48 @@ def read_header(path: Path) -> CheckpointHeader:
     return header
 
 
-def read_state(path: Path) -> tuple[CheckpointHeader, PackedState]:
-    """The whole state of a file, with every checksum verified."""
+def read_state(path: Path, *, mapped: bool = False) -> tuple[CheckpointHeader, PackedState]:
+    """The whole state of a file, with every checksum verified.
+
+    Mapped tensors stay on the disk until they are looked at, and the kernel may forget them again:
+    a state that is larger than the memory of one member is read part by part.
+    """
     read_header(path)
     with path.open("rb") as file:
-        header, _ = _header(file, path)
-        tensors = []
-        for number, entry in enumerate(header.tensors):
-            data = np.empty(entry.n_bytes, np.uint8)
-            if file.readinto(data.data) != entry.n_bytes:
-                raise CheckpointError(f"{path} is torn: tensor {number} ends early")
-            if zlib.crc32(data.data) != entry.crc:
-                raise CheckpointError(f"{path} is damaged: tensor {number} has another checksum")
-            tensors.append(data)
-    specs = [entry.spec for entry in header.tensors]
-    return header, PackedState(header.structure, specs, tensors)
+        header, start = _header(file, path)
+        read = _verified if mapped else _read
+        tensors = [read(file, path, entry) for entry in header.tensors]
+        if mapped and any(entry.n_bytes for entry in header.tensors):
+            # Private: who writes to a tensor changes its own copy of a page, and never the file.
+            content = np.asarray(np.memmap(file, np.uint8, mode="c", offset=start))
+            ends = np.cumsum([entry.n_bytes for entry in header.tensors])
+            tensors = np.split(content, ends[:-1])
+    return header, PackedState(header.structure, [entry.spec for entry in header.tensors], tensors)
+
+
+def _read(file: BufferedReader, path: Path, entry: TensorEntry) -> Bytes:
+    data = np.empty(entry.n_bytes, np.uint8)
+    if file.readinto(data.data) != entry.n_bytes:
+        raise CheckpointError(f"{path} is torn: a tensor ends early")
+    _check(zlib.crc32(data.data), path, entry)
+    return data
+
+
+def _verified(file: BufferedReader, path: Path, entry: TensorEntry) -> Bytes:
+    """Nothing in place of a tensor whose checksum is right."""
+    crc, n_bytes = 0, entry.n_bytes
+    while n_bytes:
+        block = file.read(min(n_bytes, _BLOCK_BYTES))
+        if not block:
+            raise CheckpointError(f"{path} is torn: a tensor ends early")
+        crc, n_bytes = zlib.crc32(block, crc), n_bytes - len(block)
+    _check(crc, path, entry)
+    return np.empty(0, np.uint8)
+
+
+def _check(crc: int, path: Path, entry: TensorEntry) -> None:
+    if crc != entry.crc:
+        raise CheckpointError(f"{path} is damaged: a tensor has another checksum")
 
 
 def _header(file: BufferedReader, path: Path) -> tuple[CheckpointHeader, int]:

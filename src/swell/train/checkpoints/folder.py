@@ -116,10 +116,12 @@ class CheckpointFolder:
             time.sleep(0.05)
         return False
 
-    def load(self, files: list[Path]) -> list[tuple[CheckpointHeader, PackedState]]:
+    def load(
+        self, files: list[Path], *, mapped: bool = False
+    ) -> list[tuple[CheckpointHeader, PackedState]]:
         """The parts of a checkpoint. One that turns out to be damaged is never offered again."""
         try:
-            return [read_state(path) for path in files]
+            return [read_state(path, mapped=mapped) for path in files]
         except CheckpointError as error:
             self._skip(files, error)
             raise

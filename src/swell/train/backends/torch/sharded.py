@@ -40,6 +40,7 @@ from swell.train.wrapping import FsdpWrap
 KIND = TorchKind()
 # Two copies are kept: the newest may be incomplete when a member dies during its exchange.
 KEPT_COPIES = 2
+_ALIGNED_BYTES = 16
 
 
 @dataclass(slots=True)
@@ -245,7 +246,7 @@ class ShardedLearner:
             return
         shape = (last - first, *entry.spec.shape[1:]) if entry.spec.shape else ()
         spec = msgspec.structs.replace(entry.spec, shape=shape)
-        values = KIND.from_bytes(spec, piece)
+        values = KIND.from_bytes(spec, _aligned(piece))
         local = local_part(target)
         if not shape:
             local.copy_(values)
@@ -372,7 +373,10 @@ class ShardedLearner:
         }
 
     def restore(self, tree: Any) -> None:
-        """Hold all shards of a checkpoint, whose parts `joined_parts` has put together."""
+        """Hold all shards of a checkpoint, whose parts `joined_parts` has put together.
+
+        They are mapped from its files: none of them is in memory before it is given to the others.
+        """
         first = tree[0]
         structure, specs, tensors = first["common"]
         layout = msgspec.msgpack.decode(first["layout"], type=list[ShardEntry])
@@ -403,6 +407,11 @@ def _entry(
     # A whole state counts as one shard: what has the parameter's shape is cut with it.
     is_sharded = tensor.dim() > 0 and tensor.shape == parameter.shape
     return ShardEntry(name, key, KIND.spec(tensor), tensor.element_size(), is_sharded), tensor
+
+
+def _aligned(piece: Bytes) -> Bytes:
+    """The bytes where elements of any type may begin; in a file they begin anywhere."""
+    return piece if piece.ctypes.data % _ALIGNED_BYTES == 0 else piece.copy()
 
 
 def _zeros_like(parameter: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
