@@ -4,8 +4,8 @@ Four members on `swell up`, `ROUNDS` rounds (10) of every event, medians and the
 and `EVENTS` name some of them, with commas between; `RESULT` is a file that keeps all events, and
 a later run replaces those it measures anew, or with `MORE=1` adds to them
 (docs/training-figures.md). With `AT_ONCE=1` the ways are measured at once, each on two processors
-of its own, and end after `WITHIN_MINUTES` (8). Frameworks are those that `make e2e` installs; a way
-whose framework is missing has no figures.
+of its own (a way that is named twice is measured twice), and end after `WITHIN_MINUTES` (8).
+Frameworks are those that `make e2e` installs; a way whose framework is missing has no figures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Many ways of `bench training` at once, each on two processors of its own, within a limit.
 
-After `WITHIN_MINUTES` (8) all end, and what has been measured so far is kept. It has no `run`.
+A way that is named twice is measured twice at once. After `WITHIN_MINUTES` (8) all end, and what
+has been measured so far is kept. It has no `run`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Running:
 
 def measure_at_once(names: Sequence[str], before: Found) -> Found:
     """All events of these ways: what is measured now takes the place of what was before."""
-    waiting = list(names)
+    waiting = list(enumerate(names))
     deadline = time.monotonic() + 60.0 * float(os.environ.get("WITHIN_MINUTES", "8"))
     processors = sorted(os.sched_getaffinity(0))
     free = [
@@ -48,17 +49,19 @@ def measure_at_once(names: Sequence[str], before: Found) -> Found:
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
         while (waiting or running) and time.monotonic() < deadline:
             while waiting and free:
-                running.append(_start(waiting.pop(0), Path(folder), free.pop(0)))
+                number, name = waiting.pop(0)
+                result = Path(folder) / f"{number}.json"
+                running.append(_start(name, result, free.pop(0)))
             time.sleep(0.5)
             for one in [one for one in running if one.process.poll() is not None]:
                 running.remove(one)
                 free.append(one.processors)
-                news |= _read(one)
+                _add(news, _read(one))
         for one in running:
             one.process.send_signal(signal.SIGTERM)
         for one in running:
             _end(one)
-            news |= _read(one)
+            _add(news, _read(one))
     adds = bool(os.environ.get("MORE"))
     return before | {
         name: merged(before.get(name, {}), measured, adds=adds) for name, measured in news.items()
@@ -76,8 +79,12 @@ def merged(
     return kept
 
 
-def _start(name: str, folder: Path, processors: tuple[int, ...]) -> Running:
-    result = folder / f"{name.replace(' ', '-')}.json"
+def _add(news: Found, more: Found) -> None:
+    for name, measured in more.items():
+        news[name] = merged(news.get(name, {}), measured, adds=True)
+
+
+def _start(name: str, result: Path, processors: tuple[int, ...]) -> Running:
     # A file of its own, which begins empty: what is kept from before is merged in the end.
     env = {**os.environ, "WAYS": name, "RESULT": str(result), "MORE": "", "AT_ONCE": ""}
     process = subprocess.Popen(

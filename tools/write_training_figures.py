@@ -75,7 +75,8 @@ RESULT=docs/training-figures.json .venv/bin/python -m bench training   # ROUNDS=
 A run of one way replaces its events in the file and leaves the others, so that ways can be
 measured one after the other; with `MORE=1` it adds to them. Each event has its machine and load.
 `python -m bench launching` runs those without the library. With `AT_ONCE=1` the ways are measured
-at once, each on two processors of its own, and end after `WITHIN_MINUTES` (8);
+at once, each on two processors of its own, and end after `WITHIN_MINUTES` (8); one that is named
+twice in `WAYS` is measured twice.
 `SWELL_TORCH_PYTHON`, `SWELL_JAX_PYTHON` and `SWELL_PADDLE_PYTHON` name interpreters that have the
 frameworks.
 """
