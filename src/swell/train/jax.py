@@ -19,7 +19,7 @@ class Jax:
     """Trees of arrays that follow the group. Loops and steps are those of `Elastic`.
 
     `job.params` and `job.opt_state` are the trees; a step assigns them anew after `job.average` has
-    averaged the gradients.
+    averaged the gradients. If the step is redone, they are as they were before it.
     """
 
     def __init__(self, params: Any, opt_state: Any = None, **options: Any) -> None:
@@ -64,14 +64,29 @@ class _ArrayTrees:
             import jax
         except ImportError as error:
             raise MissingFrameworkError("train.Jax", "jax", error) from error
-        self.tree, self._asarray = jax.tree, jax.numpy.asarray
+        from swell.train.backends.jax_arrays import JaxKind
+
+        self.tree, self._asarray, self._is_key = jax.tree, jax.numpy.asarray, JaxKind().is_key
         self.values = {"params": params, "opt_state": opt_state}
+        self._before_step: dict[str, tuple[list[Any], Any]] = {}
+
+    def remember(self) -> None:
+        """Keep the trees as they are before a step. Arrays of JAX never change."""
+        self._before_step = {k: self.tree.flatten(value) for k, value in self.values.items()}
+
+    def put_back(self) -> None:
+        """Have the trees from before the step again, whatever of it has been assigned."""
+        for name, (leaves, form) in self._before_step.items():
+            self.values[name] = self.tree.unflatten(form, leaves)
 
     def state_dict(self) -> dict[str, list[Any]]:
         return {
-            name: [np.asarray(leaf, _kept_type(leaf)) for leaf in self.tree.leaves(value)]
+            name: [self._kept(leaf) for leaf in self.tree.leaves(value)]
             for name, value in self.values.items()
         }
+
+    def _kept(self, leaf: Any) -> Any:
+        return leaf if self._is_key(leaf) else np.asarray(leaf, _kept_type(leaf))
 
     def load_state_dict(self, state: dict[str, list[Any]]) -> None:
         for name, value in self.values.items():
@@ -81,7 +96,7 @@ class _ArrayTrees:
     def rebuilt(self, form: Any, old: list[Any], new: list[Any]) -> Any:
         """A tree with new values, and the element types of the old ones."""
         made = [
-            self._asarray(value, dtype=np.asarray(leaf).dtype)
+            value if self._is_key(leaf) else self._asarray(value, dtype=np.asarray(leaf).dtype)
             for leaf, value in zip(old, new, strict=True)
         ]
         return self.tree.unflatten(form, made)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,10 +18,19 @@ from swell.train.place import Place
 from swell.train.reports.measures import Measures
 from swell.train.state.ledger import TrainLedger
 from swell.train.state.replication import replicate
-from swell.train.state.tree import PackedState, TreeCodec
+from swell.train.state.tree import PackedState, TensorKind, TreeCodec
 
 if TYPE_CHECKING:
     from swell.train.engine import Engine
+
+
+@runtime_checkable
+class Undoable(Protocol):
+    """A part of the model that can be again what it was before a step."""
+
+    def remember(self) -> None: ...
+
+    def put_back(self) -> None: ...
 
 
 class ArrayLearner:
@@ -69,9 +79,16 @@ class ArrayLearner:
 
     def before_step(self, n_mine: int, weight: float) -> None:  # noqa: ARG002
         self._weight = weight
+        for part in self._undoable():
+            part.remember()
 
     def undo_step(self) -> None:
-        """Do nothing: a script changes its arrays after the last collective of a step."""
+        """Put back what can be: a script changes other arrays after a step's last collective."""
+        for part in self._undoable():
+            part.put_back()
+
+    def _undoable(self) -> list[Undoable]:
+        return [part for part in self._parts.values() if isinstance(part, Undoable)]
 
     def after_step(self) -> None:
         """Do nothing."""
@@ -161,7 +178,17 @@ def array_framework(
     address, secret = (place.address, place.secret) if place else ("127.0.0.1", b"")
     collectives = HostCollectives(address, secret)
     parts = {"net": net, "optimizer": optimizer}
-    return ArrayFramework(ArrayLearner(collectives, ledger, parts, TreeCodec()), collectives, net)
+    learner = ArrayLearner(collectives, ledger, parts, TreeCodec(*_kinds()))
+    return ArrayFramework(learner, collectives, net)
+
+
+def _kinds() -> tuple[TensorKind, ...]:
+    """Arrays of JAX, too, in a program that uses it."""
+    if sys.modules.get("jax") is None:
+        return ()
+    from swell.train.backends.jax_arrays import JaxKind
+
+    return (JaxKind(),)
 
 
 def _is_arrays(part: Any) -> bool:
