@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, RequeuePolicy
 from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.meta import Key
-from swell.api.pod import PodPhase
+from swell.api.meta import Key, Uid
+from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.framework.fencing import is_ready
@@ -20,8 +20,9 @@ from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import job_states, replica_of
 from tests.sim.wiping import SoundHistory
 
-# The name under which the operator shows its cache of nodes.
-NODES = "nodes"
+# The names under which the operator shows its cache of nodes, and what tells the pods it knows.
+NODES, KNOWN_PODS = "nodes", "pods"
+_STATUS_WRITE = f"patch {AI_TRAINING_JOBS}/status"
 # What was known that long before a write was sent, or longer, was known when it was decided on; and
 # how long after the hold has ended a write may still be said to belong to it.
 KNOWN_S, NOTICED_S = 20.0, 10.0
@@ -53,7 +54,7 @@ class RestartsHeld:
             return
         if after.status.reason != JobReason.NODE_LOST.value or self._since_s is None:
             return
-        site = f"{commit.actor} patch {AI_TRAINING_JOBS}/status {commit.key}"
+        site = f"{commit.actor} {_STATUS_WRITE} {commit.key}"
         held_s = self._sent_s[site] - self._since_s
         if KNOWN_S <= held_s < HOLD_S - NOTICED_S:
             yield f"{commit.key} restarts {held_s:.0f} s after most nodes fell silent"
@@ -144,10 +145,18 @@ class PreemptionsCounted:
 
 @dataclass
 class ScaledAsAsked:
-    """D3: a status about the newest spec has the size that `scale` asks for."""
+    """D3: a status about the newest spec has the size that `scale` asks for.
+
+    A role of which a pod has succeeded keeps its size, also while the operator does not know yet
+    that the pod is gone.
+    """
 
     world: SimulatedWorld
     name: str = "D3 scaled as asked"
+    _kept: dict[str, frozenset[tuple[Uid, str]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.network.on_call.append(self._on_call)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         _, job = job_states(commit)
@@ -158,14 +167,23 @@ class ScaledAsAsked:
         status, target = job.status, job.status.target_replicas.get(role)
         if asked is None or target is None or status.ending is not None:
             return
-        if status.observed_generation != job.metadata.generation:
+        if status.observed_generation != job.metadata.generation or target == asked:
             return
-        # A role of which a pod has succeeded keeps its size.
-        if any(
-            replica_of(pod)[0] == role and pod.status.phase is PodPhase.SUCCEEDED
-            for pod in pods_in(self.world)
-            if owner_of(pod) == job.metadata.uid
-        ):
-            return
-        if target != asked:
+        place = (job.metadata.uid, role)
+        kept = self._kept.get(f"{commit.actor} {_STATUS_WRITE} {commit.key}", frozenset())
+        if place not in kept and place not in _succeeded(pods_in(self.world)):
             yield f"{commit.key} has a target of {target}, and {asked} is asked for"
+
+    def _on_call(self, actor: str, site: str) -> None:
+        """Note what the operator knows as it sends a status."""
+        if _STATUS_WRITE not in site:
+            return
+        process = next(one for one in self.world.processes if one.name == actor)
+        known = process.exposed.get(KNOWN_PODS)
+        self._kept[site] = _succeeded(known()) if callable(known) else frozenset()
+
+
+def _succeeded(pods: Iterable[Pod]) -> frozenset[tuple[Uid, str]]:
+    """The jobs and roles of which one of these pods has succeeded."""
+    done = (pod for pod in pods if pod.status.phase is PodPhase.SUCCEEDED)
+    return frozenset((owner_of(pod), replica_of(pod)[0]) for pod in done)

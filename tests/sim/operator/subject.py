@@ -25,7 +25,7 @@ from tests.sim.operator.node_rules import MarksArrive
 from tests.sim.operator.programs import simulated_programs, with_addresses
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
-from tests.sim.operator.story_rules import NODES
+from tests.sim.operator.story_rules import KNOWN_PODS, NODES
 from tests.sim.undecodable import HalfBlindCluster
 
 SETTINGS = AITrainingJobSettings(
@@ -121,6 +121,7 @@ async def run_operator(
     kind = replace(ai_training_job_kind(settings), report_target=with_addresses)
     operator = JobOperator(kind, dependencies)
     ports.exposed[NODES] = operator.informers.nodes
+    ports.exposed[KNOWN_PODS] = operator.informers.pods.all
     if flaw is not None:
         flaw(operator)
     await asyncio.gather(*(service.run() for service in operator.services))

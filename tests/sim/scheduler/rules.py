@@ -218,10 +218,18 @@ class NodesHold:
             and is_live(other)
             and self._was_known(other, commit, sent)
         ]
+        # The last decision about the node was taken with the others on their way: what it knew of
+        # the node counts for all of them, whichever arrives last.
+        last = max((self._sent(other, commit) or sent for other in here), key=lambda s: s.version)
         asked = sum(map(cpu_of, here))
-        if asked > sent.n_cpus:
+        if asked > last.n_cpus:
             names = ", ".join(other.metadata.name for other in here)
-            yield f"{pod.spec.node_name} has {sent.n_cpus} cpus, {asked} are asked by {names}"
+            yield f"{pod.spec.node_name} has {last.n_cpus} cpus, {asked} are asked by {names}"
+
+    def _sent(self, pod: Pod, commit: Commit) -> Sent | None:
+        """What the sender of this commit knew when it sent the binding of a pod, if it did."""
+        sent = self.sends.sent.get(f"{commit.actor} {BINDING} {pod.metadata.key}")
+        return sent if sent is not None and sent.uid == pod.metadata.uid else None
 
     def _was_known(self, other: Pod, commit: Commit, sent: Sent) -> bool:
         actor, version = self._bound.get(other.metadata.uid, ("", 0))
