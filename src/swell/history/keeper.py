@@ -241,9 +241,9 @@ class HistoryKeeper:
             return
         held = self._tracked.get(place.job)
         if held is None or held.uid != place.job_uid:
-            self._look_at_job(place.job, now)  # one of the same name is over
-            held = self._tracked.get(place.job)
-        if held is None or held.uid != place.job_uid:
+            # The job itself is looked at when all its pods have been: one that has ended already
+            # would be recorded without them.
+            self._end_replaced(place.job, now)
             held = self._tracked[place.job] = _TrackedJob(place.job, place.job_uid)
         is_known = key_of(run) in held.runs
         if is_known or held.life is None or not is_folded(held.life, run):
@@ -263,12 +263,9 @@ class HistoryKeeper:
         return uid in self._ended.index.places or uid in self._to_write or uid in self._refused
 
     def _look_at_job(self, key: Key, now: float) -> None:
+        self._end_replaced(key, now)
         job = self._sources.jobs.get(key)
         held = self._tracked.get(key)
-        if held is not None and (job is None or job.metadata.uid != held.uid):
-            # Its object is gone, by force: the operator would have waited for the record.
-            self._end(held, vanished(held.life, now) if held.life is not None else None)
-            held = None
         if job is None or self._is_recorded(job.metadata.uid) or not self._is_followed(key, job):
             return
         if held is None:
@@ -280,6 +277,14 @@ class HistoryKeeper:
             self._end(held, life)
         elif _needs_checkpoint(life) and _weight(life) != held.saved_weight:
             self._unsaved[key] = None
+
+    def _end_replaced(self, key: Key, now: float) -> None:
+        """End the record of a job whose object is gone; another one may have its name."""
+        job = self._sources.jobs.get(key)
+        held = self._tracked.get(key)
+        if held is not None and (job is None or job.metadata.uid != held.uid):
+            # Its object is gone, by force: the operator would have waited for the record.
+            self._end(held, vanished(held.life, now) if held.life is not None else None)
 
     def _is_followed(self, key: Key, job: HistoryJob) -> bool:
         return self._sources.jobs.malformed(key) is None and self._sources.is_ours(job)

@@ -13,6 +13,8 @@ from swell.api.meta import Body, Key, Status, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.history.keeper import HistoryKeeper, HistorySources
+from swell.history.life import JobLife
+from swell.history.reading import ended_lives
 from swell.history.settings import HistorySettings, PodPlace
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import ForbiddenError
@@ -81,6 +83,35 @@ def test_job_that_is_first_seen_by_its_pod_keeps_its_record() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_life_within_one_look_is_recorded_with_its_pods() -> None:
+    """So are lives that ended before the keeper began, as after a crash of the operator."""
+
+    async def main() -> list[JobLife]:
+        cluster, written = await fresh_cluster(), asyncio.Event()
+        ended = {"phase": "Failed", "endTime": format_time(T0 + 50)}
+        sources = HistorySources(
+            jobs=cast("Informer[Any]", Objects(a_job(ended))),
+            pods=cast("Informer[Pod]", Objects(a_pod(0))),
+            place_of=lambda _: PodPlace(Key("lab", "fit"), Uid("u-1"), "Trainer", 0),
+            is_ours=lambda _: True,
+            wake=lambda _: written.set(),
+        )
+        settings = HistorySettings(days=1e6)
+        keeper = HistoryKeeper(
+            cluster, "aitrainingjob", sources, clock=SystemClock(), settings=settings
+        )
+        running = asyncio.create_task(keeper.run())
+        async with asyncio.timeout(WITHIN_S):
+            await written.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return ended_lives((await cluster.list(CONFIG_MAPS)).items)
+
+    (life,) = asyncio.run(main())
+
+    assert [(run.role, run.index, run.node) for run in life.pods] == [("Trainer", 0, "n1")]
 
 
 class Records:
