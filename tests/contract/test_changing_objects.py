@@ -179,7 +179,7 @@ def test_drain_evicts_pods(swell: Swell) -> None:
         refused = swell("drain", name)
         assert refused.code == 1
         assert "--force" in refused.err
-        refused = swell("drain", name, "--force", "--ignore-daemonsets", "-l", "!other")
+        refused = swell("drain", name, "--force", "--ignore-daemonsets", "--pod-selector", "!other")
         assert "--delete-emptydir-data" in refused.err
         assert read(swell, "node", name)["spec"]["unschedulable"] is True
         done = swell("drain", name, "--force", "--delete-emptydir-data", "--grace-period=0")

@@ -75,10 +75,22 @@ create secret a b c | 2 | one secret at a time
 create priorityclass from-script --value=7 --global-default=false | 0 | created
 create queue from-script --weight 2 | 0 | queue/from-script created
 create pod x | 2 | No such command
+create job x --image=y | 2 | swell run -- COMMAND
+create deployment x --image=y | 2 | as manifests: swell apply -f FILE
+create sa x | 2 | swell user
+create quota x | 2 | swell queue create
+create secret tls x --cert=a | 2 | No such option
+create secret tls x | 2 | kubectl create secret tls
+create ns dry --dry-run=client -o yaml | 0 | kind: Namespace
+create ns dry --dry-run=server | 0 | namespace/dry created (server dry run)
+create cm dry --from-literal=a=b --dry-run=client -o json | 0 | "a": "b"
+create cm dry --from-env-file=/dev/null --dry-run=client | 0 | configmap/dry created (dry run)
+create -f {file} -n default --dry-run=client -o name | 0 | aitrainingjob/fit
+create pc dry --dry-run=server -o name | 0 | priorityclass/dry
 edit | 2 | Missing argument
 edit aitj | 2 | give a name
 edit aitj missing | 1 | not found
-drain | 2 | Missing argument
+drain | 2 | say which nodes
 suspend | 2 | Missing argument
 resume | 2 | Missing argument
 retry | 2 | Missing argument
@@ -87,6 +99,84 @@ sweep | 2 | say which rows
 drain missing-node | 1 | not found
 delete cm/of-script secret/of-script -n default | 0 | secret/of-script deleted
 delete ns/from-script pc/from-script queue/from-script --no-wait | 0 | deleted
+apply -f {file} --dry-run=client | 0 | aitrainingjob/fit unchanged (dry run)
+apply -f {file} --dry-run=server | 0 | aitrainingjob/fit unchanged (server dry run)
+apply -f {file} -o name | 0 | aitrainingjob/fit
+apply -f {file} -o jsonpath={.metadata.name} | 0 | fit
+apply -f {file} -o wide | 2 | make no table
+apply -f {file} --dry-run=later | 2 | 'later' is not one of
+patch aitj fit -p '{"metadata":{"labels":{"x":"1"}}}' | 0 | aitrainingjob/fit patched
+patch fit -p 'metadata: {labels: {x: "1"}}' | 0 | aitrainingjob/fit patched (no change)
+patch aitj/fit --type=json -p '[{"op":"remove","path":"/metadata/labels/x"}]' | 0 | patched
+patch fit -p 'metadata: {labels: {x: "2"}}' --dry-run=server -o jsonpath={.metadata.labels} | 0 | 2
+patch fit --type merge -p 'metadata: {labels: {x: "2"}}' --dry-run=client | 0 | (dry run)
+patch fit --subresource=status -p 'status: {}' | 0 | aitrainingjob/fit patched
+patch fit --patch-file missing.json | 1 | No such file
+patch fit -p '[' | 2 | neither JSON nor YAML
+patch fit -p '[]' | 2 | has to be an object
+patch fit --type json -p '{}' | 2 | has to be a list
+patch fit | 2 | say what to change
+patch aitj -p '{}' | 2 | give their names
+patch nobody -p '{}' | 1 | not found
+explain aitj.spec.replicaSpecs.edlPolicy | 0 | Who resizes the role
+explain aitrainingjobs | 0 | An elastic job
+explain aitj.spec.qeue | 1 | did you mean queue?
+explain pod.spec.containers.resources | 0 | requests <map[string]
+explain pods --recursive | 0 | nodeSelector
+explain job.spec | 0 | cleanPodPolicy
+auth can-i create pods -A | 0 | yes
+auth can-i '*' '*' | 0 | yes
+auth can-i get pods --subresource=log | 0 | yes
+auth can-i --list | 0 | VERBS
+auth can-i list gadgets | 1 | has no kind 'gadgets'
+auth whoami | 0 | Username
+auth whoami -o json | 0 | "username"
+api-resources --namespaced=false | 0 | nodes
+api-resources --api-group=elasticdeeplearning.ai -o name | 0 | aitrainingjobs.elasticdeeplearning.ai
+api-resources -o wide | 0 | KIND
+version --client | 0 | client
+top nodes | 0 | MEMORY%
+top nodes --sort-by=cpu --no-headers | 0 |
+top node nowhere | 1 | no node nowhere
+top pods | 0 | PHASE
+top pods -A -l team=zzz --sort-by memory | 0 | NAMESPACE
+top jobs | 2 | swell top nodes
+top pods --sort-by age | 2 | --sort-by cpu or memory
+taint nodes nowhere a=b:NoSchedule | 1 | not found
+taint nodes nowhere a=b:Never | 2 | no effect of a taint
+taint node nowhere a=b | 2 | not a taint
+taint node nowhere | 2 | which taints
+taint --all -l a=b c=d:NoExecute | 2 | not several
+cordon -l no=where --dry-run=client | 1 | no node has the labels
+drain -l no=where --pod-selector a=b --timeout 1s --dry-run=server | 1 | no node has the labels
+events --types=Warning --no-headers | 0 |
+events --types=Bad | 2 | not a type of events
+events -w -o json | 2 | leave -o out
+get -f {file} | 0 | fit
+get aitj --show-kind | 0 | aitrainingjob/fit
+get aitj --label-columns team | 0 | TEAM
+get --raw /readyz | 0 | ok
+get --raw readyz | 2 | not a path
+get -o go-template={.x} | 2 | those of jsonpath are
+get -o jsonpath-file=missing | 1 | No such file
+describe -f {file} | 0 | State:
+label -f {file} grade=0 | 0 | labeled
+label aitj --all grade=0 | 0 | labeled
+label aitj -l team=a grade=3 --overwrite --dry-run=server -o name | 0 | aitrainingjob/fit
+label fit --list | 0 | team=a
+label aitj rank- | 2 | give their names
+annotate aitj --all note- | 0 | annotated
+wait -f {file} --for=create | 0 | condition met
+wait aitj --all --for=create | 0 | condition met
+wait aitj -l team=a --for=create -A | 0 | condition met
+wait aitj --for=create | 2 | give their names
+delete aitj fit --dry-run=client | 0 | deleted (dry run)
+delete aitj fit --dry-run=server --cascade=orphan -o name | 0 | aitrainingjob/fit
+delete pods --field-selector status.phase=Failed | 0 |
+delete aitj --all --timeout=1s --dry-run=server | 0 | (server dry run)
+logs fit --since-time=2026-01-01T00:00:00Z --limit-bytes=9 --prefix --all-containers | 0 |
+logs fit --since-time=yesterday | 2 | not a time
+logs fit --all-containers -c x | 2 | contradict
 apply {file} | 2 |
 apply | 2 | Missing option '-f'
 apply -f missing.yaml | 1 | no such file
@@ -182,7 +272,7 @@ describe job fit | 0 | Spec:
 describe ns default | 0 | Name:
 describe -l team=a aitj | 0 | State:
 describe nobody | 1 | not found
-describe | 2 | Missing argument
+describe | 2 | say which objects
 events | 0 |
 events -A | 0 |
 events --for fit | 0 |
@@ -231,7 +321,10 @@ scale fit trainer=3 | 1 | edlPolicy to Manual
 scale aitj/fit trainer=3 | 1 | edlPolicy to Manual
 scale fit boss=3 | 1 | its roles: trainer
 scale fit trainer | 2 | not a role and a size
-scale fit | 2 | Missing argument
+scale fit | 2 | say which size
+scale --replicas=3 aitj/fit | 1 | edlPolicy to Manual
+scale aitj fit --replicas 3 | 1 | edlPolicy to Manual
+scale fit=3 | 2 | say which job
 queue list -o name | 0 |
 queue create vision --weight 2 | 0 | queue/vision created
 queue describe vision | 0 | vision
@@ -305,9 +398,32 @@ delete pods --all --force | 0 |
 delete cm --all --now | 0 |
 use nowhere | 1 | contexts has no 'nowhere'
 use - | 0 |
-sbatch job.sh | 2 | there is no command 'sbatch'
-squeue | 2 | did you mean: swell queue
-scancel 3 | 2 | there is no command 'scancel'
+sbatch job.sh | 2 | swell run -- COMMAND
+squeue -u me | 2 | swell get; why a job waits: swell explain JOB
+scancel 3 | 2 | swell stop JOB
+srun -N 2 python train.py | 2 | swell run -- COMMAND
+salloc | 2 | swell run
+sinfo | 2 | swell top nodes
+sacct | 2 | swell history
+scontrol show job 3 | 2 | swell describe JOB
+sprio | 2 | swell explain JOB
+sstat | 2 | swell top
+qsub job.sh | 2 | swell run -- COMMAND
+torchrun train.py | 2 | swell launch SCRIPT
+config get-contexts | 2 | swell use CONTEXT
+config use-context x | 2 | swell use CONTEXT
+cluster-info | 2 | swell cluster
+rollout status aitj/fit | 2 | swell wait JOB
+rollout restart aitj/fit | 2 | swell replace
+set image aitj/fit a=b | 2 | swell edit JOB
+autoscale aitj fit --min 1 | 2 | minReplicas
+expose pod x | 2 | swell port-forward
+debug fit | 2 | swell exec
+kustomize . | 2 | swell apply -f -
+submit x | 2 | swell run -- COMMAND
+ps | 2 | swell get pods
+kill fit | 2 | swell stop JOB
+status | 2 | swell describe JOB
 gt pods | 2 | did you mean: swell get
 discribe fit | 2 | did you mean: swell describe
 """
@@ -327,7 +443,7 @@ def test_every_line_of_the_script(swell: Swell) -> None:
     file = swell.file(MANIFEST, "fit.yaml")
     wrong = []
     for line, code, part in LINES:
-        words = shlex.split(line.format(file=file) if "{file}" in line else line)
+        words = shlex.split(line.replace("{file}", file))
         takes_namespace = words[0] in NAMESPACED and not {"-A", "--all-namespaces", "-n"} & set(
             words
         )
@@ -343,7 +459,19 @@ def test_every_line_of_the_script(swell: Swell) -> None:
 
 
 NAMESPACED = frozenset(
-    {"get", "describe", "delete", "apply", "replace", "logs", "events", "label", "annotate", "wait"}
+    {
+        "patch",
+        "get",
+        "describe",
+        "delete",
+        "apply",
+        "replace",
+        "logs",
+        "events",
+        "label",
+        "annotate",
+        "wait",
+    }
     | {"explain", "scale", "fail", "preempt", "stop", "retry", "top", "attach"}
     | {"diff", "edit", "exec", "history", "report"}
 )

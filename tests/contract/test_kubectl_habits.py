@@ -163,6 +163,23 @@ def test_get_watch_shows_every_change(configs: Swell) -> None:
     assert "one" in seen
 
 
+def test_watch_of_changes_alone_leaves_out_what_is_there(configs: Swell) -> None:
+    """--watch-only begins with the first change."""
+    command = [sys.executable, "-u", "-m", "swell.cli.main", "get", "cm", "-o", "name"]
+    with subprocess.Popen(
+        [*command, "--watch-only", "-l", "team", "-n", configs.namespace],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    ) as watch:
+        assert watch.stdout is not None
+        time.sleep(1.5)
+        configs.here("delete", "cm", "two")
+        assert watch.stdout.readline() == "configmap/two\n"
+        watch.send_signal(signal.SIGINT)
+        watch.wait(20)
+
+
 def test_get_watch_prints_objects_in_other_formats(configs: Swell) -> None:
     """-w goes together with -o."""
     command = [sys.executable, "-u", "-m", "swell.cli.main", "get", "cm", "one", "-w", "-o", "name"]

@@ -14,6 +14,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `saved_choice`: the file of a choice that lasts.
 - `connection`: opens that cluster for a few calls.
 - `error_texts`: a sentence and a hint for every error of a cluster or of this machine.
+- `foreign_commands`: what commands of other programs are called here.
 - `store_errors`: the same for the store of the embedded cluster.
 - `extras`: packages that not every installation has.
 - `arguments`: the kind and the names in `[KIND] [NAME]...`.

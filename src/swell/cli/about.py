@@ -54,16 +54,22 @@ SCRIPTS = {CompletionShell.BASH: BASH, CompletionShell.ZSH: ZSH, CompletionShell
 
 
 @option_groups
-def version(*, output: options.JsonOption = None, cluster: ClusterOptions) -> None:
+def version(
+    *,
+    client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,
+    output: options.JsonOption = None,
+    cluster: ClusterOptions,
+) -> None:
     """Print the versions of client and server; without a server, only the client's."""
     from swell import __version__
     from swell.cli.output import to_json
 
-    server = _server_version(cluster)
+    server = None if client else _server_version(cluster)
     if output is options.JsonFormat.JSON:
         sys.stdout.write(to_json({"client": __version__, "server": server}))
         return
-    sys.stdout.write(f"client {__version__}\nserver {server or 'none'}\n")
+    shown = "" if client else f"server {server or 'none'}\n"
+    sys.stdout.write(f"client {__version__}\n{shown}")
 
 
 def completion(shell: Annotated[CompletionShell, typer.Argument(help="Which shell.")]) -> None:

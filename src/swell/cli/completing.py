@@ -26,10 +26,10 @@ from swell.runtime.cluster import Selection
 from swell.runtime.errors import ClusterError
 
 # Commands whose arguments are `[KIND] NAME...`, those of jobs, and those of jobs and sweeps.
-_OF_OBJECTS = frozenset({"get", "describe", "delete", "label", "annotate", "wait", "edit"})
+_OF_OBJECTS = frozenset({"get", "describe", "delete", "label", "annotate", "wait", "edit", "patch"})
 _OF_JOBS = frozenset({"explain", "scale", "fail", "preempt", "suspend", "resume"})
 _OF_JOBS_AND_SWEEPS = frozenset({"attach", "logs", "retry", "stop"})
-_OF_NODES = frozenset({"cordon", "uncordon", "drain"})
+_OF_NODES = frozenset({"cordon", "uncordon", "drain", "taint"})
 _OF_PODS = frozenset({"logs", "exec", "port-forward"})
 _FORMATS = ("json", "yaml", "wide", "name", "jsonpath=", "custom-columns=")
 _SWEEPS = "sweeps"

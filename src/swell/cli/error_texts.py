@@ -26,6 +26,18 @@ NO_PATH = "404 page not found"
 # The embedded server's message when its disk did not take a write.
 NOT_WRITTEN = "the store could not be written"
 
+# A word behind `get` that is no kind is taken for the name of a job. These kinds of Kubernetes,
+# which the embedded cluster does not have, are more likely to be meant.
+_OWN_KIND = "aitrainingjobs"
+_OTHER_KINDS = frozenset(
+    {
+        *("componentstatuses", "cronjob", "cronjobs", "daemonset", "daemonsets", "deploy"),
+        *("deployment", "deployments", "horizontalpodautoscalers", "hpa", "ingress", "ingresses"),
+        *("limitranges", "networkpolicies", "quota", "resourcequota", "resourcequotas"),
+        *("serviceaccount", "serviceaccounts", "statefulset", "statefulsets", "sts"),
+    }
+)
+
 ClusterFailure = ClusterError | UnreachableError | OutcomeUnknownError | MalformedError
 CLUSTER_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, MalformedError)
 
@@ -107,6 +119,10 @@ def _refused(error: ClusterError, server: str) -> CommandError:
         message = f"{server} does not answer as a Kubernetes API server does (HTTP {status.code})"
         return CommandError(message, CHECK_KUBECONFIG)
     kind = status.details.kind if status.details else ""
+    name = status.details.name if status.details else ""
+    if isinstance(error, NotFoundError) and kind == _OWN_KIND and name in _OTHER_KINDS:
+        hint = "the kinds that there are: swell api-resources"
+        return CommandError(f"the cluster has no kind {name!r}, and no job of this name", hint)
     if isinstance(error, NotFoundError) and kind:
         return CommandError(str(error), f"see: swell get {kind}")
     if isinstance(error, ForbiddenError):

@@ -56,6 +56,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),
     ("create", "swell.cli.objects.creating:app", "Create objects, and only new ones."),
+    ("patch", "swell.cli.objects.patching:patch", "Change some fields of objects."),
     ("diff", "swell.cli.objects.editing:diff", "Show what apply would change."),
     ("edit", "swell.cli.objects.editing:edit", "Change an object in your editor."),
     ("replace", "swell.cli.objects.apply:replace", "Delete objects and create them anew."),
@@ -80,7 +81,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "swell.cli.history.report_command:report",
         "Write what became of jobs as one HTML file.",
     ),
-    ("explain", "swell.cli.explain.command:explain", "Tell why a job waits, and what would help."),
+    ("explain", "swell.cli.explain.command:explain", "Tell why a job waits, or what fields mean."),
     ("top", "swell.cli.objects.top:top", "Show sizes of jobs and the cluster's load, refreshing."),
     ("stop", "swell.cli.jobs.stopping:stop", "End jobs; their records and logs stay."),
     ("fail", "swell.cli.jobs.stopping:fail", "The older form of stop."),
@@ -93,13 +94,14 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("chaos", "swell.cli.cluster.chaos:app", "Break things on purpose: kill pods and nodes."),
     ("cordon", "swell.cli.objects.marking:cordon", "Keep new pods away from nodes."),
     ("uncordon", "swell.cli.objects.marking:uncordon", "Let new pods onto nodes again."),
+    ("taint", "swell.cli.objects.tainting:taint", "Set or remove taints of nodes."),
     (
         "trust",
         "swell.cli.objects.node_faults:trust",
         "Forget the failures that jobs blame on nodes.",
     ),
     ("drain", "swell.cli.objects.draining:drain", "Move the pods of nodes elsewhere."),
-    ("auth", "swell.cli.objects.listing:auth", "Tell what you may do."),
+    ("auth", "swell.cli.objects.rights:app", "Tell what you may do."),
     (
         "api-resources",
         "swell.cli.objects.listing:api_resources",
@@ -202,12 +204,7 @@ def _refuse(error: CommandError) -> int:
 def _run_command(arguments: Sequence[str]) -> int:
     name = arguments[0]
     if name not in _MODULES:
-        import difflib
-
-        # A typing error is the usual cause.
-        near = difflib.get_close_matches(name, _MODULES, 1)
-        hint = f"did you mean: swell {near[0]}" if near else "see: swell --help"
-        raise CommandError(f"there is no command {name!r}", hint, USAGE)
+        raise CommandError(f"there is no command {name!r}", _hint_for(name), USAGE)
     from importlib import import_module
 
     module, _, attribute = _MODULES[name].partition(":")
@@ -238,6 +235,19 @@ def _run_command(arguments: Sequence[str]) -> int:
     return ended if isinstance(ended, int) else 0
 
 
+def _hint_for(name: str) -> str:
+    """Return what to type in place of a command that is not there."""
+    import difflib
+
+    from swell.cli.foreign_commands import hint_for_command
+
+    # Another program's command, or else a typing error.
+    if known := hint_for_command(name):
+        return f"here it is: {known}"
+    near = difflib.get_close_matches(name, _MODULES, 1)
+    return f"did you mean: swell {near[0]}" if near else "see: swell --help"
+
+
 def parser_of(name: str) -> Any:
     """Return the parser of a command line that begins with this command."""
     from importlib import import_module
@@ -261,6 +271,11 @@ def _usage_texts(error: typer.BadParameter, path: str, invocation: Invocation) -
     if message.startswith("Usage: "):  # a group of commands without one of them
         return "which of its commands?", f"see: {path} --help"
     name, rest = invocation.arguments[0], invocation.arguments[1:]
+    if message.startswith("No such command "):
+        from swell.cli.foreign_commands import hint_for_group
+
+        known = hint_for_group(name, next((one for one in rest if not one.startswith("-")), ""))
+        return message, known or f"see: {path} --help"
     plain = [at for at, word in enumerate(rest) if not word.startswith("-")]
     plain = plain[1:] if name == "exec" else plain  # the first is the pod
     if name in _TAKES_COMMAND and invocation.command is None and plain:

@@ -75,6 +75,11 @@ FilesAndFolders = Annotated[
     list[str],
     typer.Option("-f", "--filename", metavar="FILE", help="Manifest or folder; - is stdin."),
 ]
+ObjectFiles = Annotated[
+    list[str] | None,
+    typer.Option("-f", "--filename", metavar="FILE", help="The objects of a manifest."),
+]
+EveryObject = Annotated[bool, typer.Option("--all", help="All objects of the kind.")]
 Recursive = Annotated[
     bool, typer.Option("-R", "--recursive", help="Also the folders inside a folder.")
 ]

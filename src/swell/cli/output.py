@@ -50,16 +50,27 @@ def table_rows(table: Body, *, wide: bool, with_namespace: bool) -> list[list[st
 
 
 def shown_rows(
-    table: Body, *, wide: bool, with_namespace: bool, with_labels: bool = False, kind: str = ""
+    table: Body,
+    *,
+    wide: bool,
+    with_namespace: bool,
+    with_labels: bool = False,
+    label_columns: Sequence[str] = (),
+    kind: str = "",
 ) -> list[list[str]]:
     """Return heading and rows of a server's Table, as `get` shows it.
 
-    With `kind` the first cell is written kind/name; labels are a column of their own.
+    With `kind` the first cell is written kind/name; all labels are a column of their own, and so is
+    each of `label_columns`.
     """
     rows = list(table.get("rows") or ())
     if kind:
         rows = [{**row, "cells": [f"{kind}/{row['cells'][0]}", *row["cells"][1:]]} for row in rows]
     shown = table_rows({**table, "rows": rows}, wide=wide, with_namespace=with_namespace)
+    for label in label_columns:
+        # The part behind the slash, as kubectl writes it.
+        cells = [label.rpartition("/")[2].upper(), *(_label(row, label) for row in rows)]
+        shown = [[*row, cell] for row, cell in zip(shown, cells, strict=True)]
     if with_labels:
         labels = [_labels(row.get("object") or {}) for row in rows]
         shown = [[*row, cell] for row, cell in zip(shown, ["LABELS", *labels], strict=True)]
@@ -86,6 +97,11 @@ def with_positions(table: Body, cells: Sequence[str | None]) -> Body:
         for row, cell in zip(table.get("rows") or (), cells, strict=True)
     ]
     return {**table, "columnDefinitions": columns, "rows": rows}
+
+
+def _label(row: Body, label: str) -> str:
+    meta = (row.get("object") or {}).get("metadata") or {}
+    return str((meta.get("labels") or {}).get(label, ""))
 
 
 def _labels(body: Body) -> str:

@@ -1,5 +1,7 @@
 """The command `swell explain`: why a job waits, in numbers, and what would let it start.
 
+A kind in place of a name, such as `pod.spec`, tells what its fields mean (`fields`).
+
 It lists the objects and runs a scheduling session over them itself, so that it works on any cluster
 for every user who may list them. What the scheduler itself has reported is shown beside it.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,12 +18,15 @@ import typer
 
 from swell.cli import options
 from swell.cli.command_line import CommandError
-from swell.cli.connection import connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
 
 Arguments = Annotated[
     list[str],
-    typer.Argument(metavar="[KIND] JOB", help="A job, PodGroup or pod: name, ns/name, kind/name."),
+    typer.Argument(
+        metavar="[KIND] JOB",
+        help="A job, PodGroup or pod: name, ns/name, kind/name; or KIND.FIELD for what it means.",
+    ),
 ]
 
 
@@ -46,6 +52,9 @@ def explain(
         list[str] | None,
         typer.Option("--scheduler-name", metavar="NAME", help="Other names it is known by."),
     ] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", help="Of a kind: all fields inside its fields.")
+    ] = False,
     output: Annotated[
         ExplainFormat | None, typer.Option("-o", "--output", help="Format; text without it.")
     ] = None,
@@ -71,7 +80,13 @@ def explain(
     else:
         with connected(cluster) as connection:
             scope = connection.namespace(namespace, name.namespace)
-            target = read_target(name, scope, connection.client)
+            try:
+                target = read_target(name, scope, connection.client)
+            except CommandError:
+                # No object has this name: it may be a kind, and be meant as for kubectl.
+                if not _print_fields(arguments, connection, is_recursive=recursive):
+                    raise
+                return
             found = read_input(connection.client, target)
     now = time.time()  # wall time: it is compared with timestamps of the cluster
     report = report_on(target, found, settings, scheduler_name or (), now)
@@ -79,3 +94,17 @@ def explain(
         sys.stdout.write(render(report, now))
     else:
         print_object(report.body(), as_yaml=output is ExplainFormat.YAML)
+
+
+def _print_fields(
+    arguments: Sequence[str], connection: ClusterConnection, *, is_recursive: bool
+) -> bool:
+    """Print what fields mean, if the one argument is a kind or begins with one; else say no."""
+    from swell.cli.explain.fields import field_page, kind_of_path
+
+    path = arguments[0]
+    kind = kind_of_path(path, connection) if len(arguments) == 1 and "/" not in path else None
+    if kind is None:
+        return False
+    sys.stdout.write(field_page(kind, path, connection, is_recursive=is_recursive))
+    return True

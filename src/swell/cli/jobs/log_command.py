@@ -51,6 +51,19 @@ def logs(
         float | None,
         typer.Option("--since", parser=seconds_of, metavar="DURATION", help="As 10m: not older."),
     ] = None,
+    since_time: Annotated[
+        str,
+        typer.Option("--since-time", metavar="TIME", help="As 2026-01-31T12:00:00Z: not older."),
+    ] = "",
+    limit_bytes: Annotated[
+        int | None, typer.Option("--limit-bytes", min=1, help="So much of each container.")
+    ] = None,
+    all_containers: Annotated[
+        bool, typer.Option("--all-containers", help="As without -c: of all containers.")
+    ] = False,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="The pod before each line, also of a single one.")
+    ] = False,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", help="The time before each line.")
     ] = False,
@@ -68,7 +81,10 @@ def logs(
     # A negative number means all lines, as for kubectl; a fraction of a second counts as one.
     n_lines = None if tail is None or tail < 0 else tail
     since_s = None if since is None else max(1, round(since))
-    wanted = LogOptions(n_lines, since_s, timestamps, previous)
+    wanted = LogOptions(n_lines, since_s, timestamps, previous, since_time, limit_bytes, prefix)
+    wanted.check()
+    if all_containers and container:
+        raise CommandError("--all-containers and -c contradict each other", exit_code=USAGE)
     if bool(name) == bool(labels):
         raise CommandError("say whose logs: a job, a pod, or -l LABELS", exit_code=USAGE)
     filter_ = ContainerFilter(role, index, container)
@@ -76,20 +92,40 @@ def logs(
         scope = connection.namespace(namespace)
         if (sweep := one_sweep(name or "")) is not None:
             _print_sweep(connection, scope, sweep, filter_, wanted, follow=follow)
-            return
-        if ended and name:
-            given = parse_job_name(name)
-            if find_job(connection, scope, given) is None:
-                show = print_plain if role and index is not None else print_prefixed
-                show(_kept_lines(connection, Key(scope, given.name), filter_, n_lines))
-                return
-        job = None if labels or _is_pod(name or "") else _job(name or "", scope, connection)
-        if job is not None:
-            _print_job(connection, job, filter_, wanted, follow=follow)
-            return
-        pods = _pods(name or "", Selection(scope, labels), connection)
-        show = print_plain if len(pods) == 1 else print_prefixed
-        _print_pods(PodLogs(connection, pods, container, wanted.query()), show, follow=follow)
+        elif ended and name and find_job(connection, scope, parse_job_name(name)) is None:
+            show = print_plain if _is_one_pod(filter_, wanted) else print_prefixed
+            key = Key(scope, parse_job_name(name).name)
+            show(_kept_lines(connection, key, filter_, n_lines))
+        else:
+            selection = Selection(scope, labels)
+            _print(connection, name or "", selection, filter_, wanted, follow=follow)
+
+
+def _is_one_pod(filter_: ContainerFilter, wanted: LogOptions) -> bool:
+    """Whether lines need no pod before them: one pod's output can be read by programs."""
+    return bool(filter_.role) and filter_.index is not None and not wanted.prefix
+
+
+def _print(
+    connection: ClusterConnection,
+    name: str,
+    selection: Selection,
+    filter_: ContainerFilter,
+    wanted: LogOptions,
+    *,
+    follow: bool,
+) -> None:
+    """Print the logs of a job, of one pod, or of those that a selection finds."""
+    is_of_pods = bool(selection.labels) or _is_pod(name)
+    job = None if is_of_pods else _job(name, selection.namespace, connection)
+    if job is not None:
+        check_filter(job, filter_)
+        show = print_plain if _is_one_pod(filter_, wanted) else print_prefixed
+        _print_job(connection, job, filter_, wanted, show, follow=follow)
+        return
+    pods = _pods(name, selection, connection)
+    show = print_plain if len(pods) == 1 and not wanted.prefix else print_prefixed
+    _print_pods(PodLogs(connection, pods, filter_.container, wanted.query()), show, follow=follow)
 
 
 def _print_job(
@@ -97,13 +133,11 @@ def _print_job(
     job: FoundJob,
     filter_: ContainerFilter,
     wanted: LogOptions,
+    show: Callable[[Iterable[LogLine]], None],
     *,
     follow: bool,
 ) -> None:
-    check_filter(job, filter_)
     source = chosen_logs(connection, job, filter_, wanted)
-    # One pod's output is given as it is, so that it can be read by programs.
-    show = print_plain if filter_.role and filter_.index is not None else print_prefixed
     if not follow:
         show(source.current_lines())
     elif JobFollower(connection, job, source, SilentLine()).to_the_end(show) is None:

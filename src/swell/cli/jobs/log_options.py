@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from swell.api.times import parse_time
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import FoundJob
 from swell.cli.jobs.logs import ContainerFilter, JobLogs, LogLine, ServerJobLogs, logs_of
@@ -20,11 +22,25 @@ class LogOptions:
     since_s: int | None = None
     timestamps: bool = False
     previous: bool = False
+    since_time: str = ""
+    limit_bytes: int | None = None
+    prefix: bool = False  # the pod before each line, also where there is only one
+
+    def check(self) -> None:
+        """Refuse two beginnings, and one that is no time: servers answer those with riddles."""
+        if self.since_time and self.since_s is not None:
+            raise CommandError("--since and --since-time contradict each other", exit_code=USAGE)
+        try:
+            parse_time(self.since_time or "2000-01-01T00:00:00Z")
+        except ValueError as error:
+            hint = "write it as 2026-01-31T12:00:00Z"
+            raise CommandError(f"not a time: {self.since_time!r}", hint, USAGE) from error
 
     @property
     def needs_server(self) -> bool:
         """Whether only an API server can answer: log files hold the lines alone."""
-        return self.since_s is not None or self.timestamps or self.previous
+        is_dated = self.since_s is not None or bool(self.since_time)
+        return is_dated or self.timestamps or self.previous or self.limit_bytes is not None
 
     def query(self) -> str:
         """Return the options as parameters of a request for a pod's log."""
@@ -33,6 +49,8 @@ class LogOptions:
             "sinceSeconds": self.since_s,
             "timestamps": "true" if self.timestamps else None,
             "previous": "true" if self.previous else None,
+            "sinceTime": self.since_time or None,
+            "limitBytes": self.limit_bytes,
         }
         return urlencode({name: value for name, value in asked.items() if value is not None})
 

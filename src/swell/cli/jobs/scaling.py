@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from swell.api.aitrainingjob import AITrainingJob, EdlPolicy, ReplicaSpec
-from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.command_line import CommandError
@@ -21,27 +21,69 @@ from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ConflictError
 
-AnyName = Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")]
-Sizes = Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Roles and their sizes.")]
+Arguments = Annotated[
+    list[str],
+    typer.Argument(metavar="JOB ROLE=N...", help="Its name, aitj/NAME or tj/NAME; sizes of roles."),
+]
+_KIND_NAMES = frozenset(
+    name
+    for kind in (AI_TRAINING_JOBS, TRAINING_JOBS)
+    for name in (kind.plural, kind.kind.lower(), *kind.short_names)
+)
 # Writes that may conflict before the command gives up: the operator writes the status all along.
 _TRIES_MAX = 5
 
 
 @option_groups
 def scale(
-    job: AnyName,
-    sizes: Sizes,
+    arguments: Arguments,
     *,
+    replicas: Annotated[
+        int | None,
+        typer.Option("--replicas", min=0, help="The size, of a job with one role to scale."),
+    ] = None,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Set the size of roles whose edlPolicy is Manual, or of a TrainingJob's trainers."""
-    new_sizes = dict(_size(text) for text in sizes)
-    given = parse_job_name(job)
+    sizes = dict(_size(text) for text in arguments if "=" in text)
+    names = _job_names([text for text in arguments if "=" not in text])
+    if bool(sizes) == (replicas is not None) or not names:
+        hint = "for example: swell scale fit trainer=4"
+        # A single word is most often a job without its size, or a size without its role.
+        problem = f"not a role and a size: {names[-1]!r}" if len(names) > 1 else "say which size"
+        raise CommandError(problem if names else "say which job", hint, 2)
     with connected(cluster, writes=True) as connection:
-        found = read_job(connection, connection.namespace(namespace), given)
-        scale_job(connection, found, new_sizes)
-        sys.stdout.write(f"{found.title} scaled\n")
+        for name in names:
+            found = read_job(connection, connection.namespace(namespace), parse_job_name(name))
+            wanted = sizes if replicas is None else {scaled_role(found): replicas}
+            scale_job(connection, found, wanted)
+            sys.stdout.write(f"{found.title} scaled\n")
+
+
+def _job_names(arguments: Sequence[str]) -> list[str]:
+    """Return the jobs among `[KIND] JOB...`; those behind a kind get it as a prefix."""
+    kinds = {"job", "jobs", *_KIND_NAMES}
+    if len(arguments) < 2 or arguments[0].lower() not in kinds:
+        return list(arguments)
+    is_any = arguments[0].lower() in {"job", "jobs"}
+    return [name if is_any else f"{arguments[0]}/{name}" for name in arguments[1:]]
+
+
+def scaled_role(found: FoundJob) -> str:
+    """Return the one role whose size `--replicas` means; CommandError if it could be several."""
+    if not found.is_ai_training_job:
+        return "trainer"
+    job = found.as_ai_training_job()
+    elastic = [role for role, spec in job.spec.replica_specs.items() if spec.minimum < spec.maximum]
+    roles = elastic or list(job.spec.replica_specs)
+    if job.spec.scaled_role:
+        return job.spec.scaled_role
+    if len(roles) != 1:
+        hint = f"for example: swell scale {found.key.name} {min(roles)}=4"
+        listed = ", ".join(sorted(roles))
+        raise CommandError(f"{found.key.name} has several roles: {listed}", hint, 2)
+    return roles[0]
 
 
 def scale_job(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, int]) -> FoundJob:

@@ -12,14 +12,20 @@
 - `deleting`: deletes objects and waits until they are gone.
 - `apply`: `swell apply` and `replace`.
 - `creating`: `swell create`.
+- `patching`: `swell patch`.
+- `outcome`: how commands that write tell what they did, and `--dry-run`.
 - `editing`: `swell diff` and `edit`.
 - `three_way`: the patch that `apply` sends.
 - `marking`: `swell label`, `annotate`, `cordon` and `uncordon`.
+- `tainting`: `swell taint`.
+- `choosing_nodes`: the nodes that a command is about.
 - `node_faults`: the columns of failures that jobs blame on nodes, and `swell trust`.
 - `draining`: `swell drain`.
 - `saving_pods`: lets pods of drained nodes save first.
 - `waiting`: `swell wait`.
-- `listing`: `swell events`, `api-resources` and `auth can-i`.
+- `listing`: `swell events` and `api-resources`.
+- `rights`: `swell auth can-i` and `whoami`.
 - `top`: `swell top`.
+- `top_requests`: `swell top nodes` and `top pods`.
 - `top_topology`: `swell top --topology`.
 """

@@ -29,11 +29,12 @@ from swell.cli.connection import ClusterConnection, connected
 from swell.cli.jobs.submission import Strict, warn
 from swell.cli.manifests import IgnoreUnknown, in_folders, read_valid, refuse_problems
 from swell.cli.objects.deleting import delete_one, wait_until_gone
+from swell.cli.objects.outcome import WritingOptions, WrittenReport
 from swell.cli.objects.three_way import merged, patch_to, with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import kind_and_name
 from swell.cluster.kube import calls
-from swell.runtime.cluster import Patch, PatchKind, WriteOptions, merge_patch
+from swell.runtime.cluster import PLAIN, Patch, PatchKind, WriteOptions, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
 
 # The kind whose fields freeze once an object of it is under way.
@@ -77,10 +78,12 @@ def apply(
     strict: Strict = False,
     merging: ServerSideOptions,
     ignore_unknown: IgnoreUnknown = False,
+    outcome: WritingOptions,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Create or update objects. If anything is invalid, nothing is sent."""
+    telling = WrittenReport(outcome)
     if merging != ServerSideOptions() and not merging.server_side:
         hint = "add --server-side"
         raise CommandError("only a server-side apply has owners of fields", hint, USAGE)
@@ -92,13 +95,20 @@ def apply(
         changes = list(zip(resolved, changes_of(resolved, connection), strict=True))
         refuse_problems([finding for one, change in changes for finding in change.findings(one)])
         if merging.server_side:
+            if not telling.is_sent:
+                hint = "let the server merge, and write nothing: --dry-run=server"
+                raise CommandError("only the server can apply on the server's side", hint, USAGE)
             for one in resolved:
-                _apply_server_side(one, merging, connection)
-                sys.stdout.write(f"{kind_and_name(one.body)} serverside-applied\n")
-            return
-        for some in _in_turn(changes):
-            for one, done in _sent(some, connection):
-                sys.stdout.write(f"{kind_and_name(one.body)} {done}\n")
+                found = _apply_server_side(one, merging, connection, telling)
+                telling.tell(found, "serverside-applied")
+        elif not telling.is_sent:
+            for one, change in changes:
+                telling.tell(*change.outcome(one))
+        else:
+            for some in _in_turn(changes):
+                for one, body, done in _sent(some, connection, telling):
+                    telling.tell({**one.body, **body}, done)
+        telling.end()
 
 
 @option_groups
@@ -124,12 +134,17 @@ def replace(
 
 
 def _apply_server_side(
-    one: ManifestObject, merging: ServerSideOptions, connection: ClusterConnection
-) -> None:
-    wanted = WriteOptions(field_manager=merging.field_manager, force=merging.force_conflicts)
+    one: ManifestObject,
+    merging: ServerSideOptions,
+    connection: ClusterConnection,
+    telling: WrittenReport,
+) -> Body:
+    wanted = dataclasses.replace(
+        telling.options, field_manager=merging.field_manager, force=merging.force_conflicts
+    )
     patch = Patch(PatchKind.APPLY, one.body)
     try:
-        connection.client.send(calls.patch(one.resource, one.key, patch, wanted))
+        return connection.client.send(calls.patch(one.resource, one.key, patch, wanted))
     except ConflictError as error:
         hint = "leave the fields to their owners, or take them over: --force-conflicts"
         raise CommandError(f"{kind_and_name(one.body)}: {error.status.message}", hint) from error
@@ -196,6 +211,13 @@ class ObjectChange:
     live: Body | None
     patch: Body
 
+    def outcome(self, one: ManifestObject) -> tuple[Body, str]:
+        """Return the object that the change would lead to, and the word for what it is."""
+        if self.live is None:
+            return with_last_applied(one.body), "created"
+        word = "configured" if self.patch else "unchanged"
+        return merged({**one.body, **self.live}, self.patch), word
+
     def findings(self, one: ManifestObject) -> list[Finding]:
         """Return the fields that may not be changed any more."""
         if self.live is None or one.document is None:
@@ -251,36 +273,45 @@ def _distinct(changes: list[_Planned]) -> Iterator[list[_Planned]]:
 
 
 def _sent(
-    some: Sequence[_Planned], connection: ClusterConnection
-) -> Iterator[tuple[ManifestObject, str]]:
+    some: Sequence[_Planned], connection: ClusterConnection, telling: WrittenReport
+) -> Iterator[tuple[ManifestObject, Body, str]]:
     """Send new objects together, and then what is left one by one; in the order of the manifest."""
     new = [one for one, change in some if change.live is None] if len(some) > 1 else []
-    creates = [calls.create(one.resource, with_last_applied(one.body)) for one in new]
+    creates = [
+        calls.create(one.resource, with_last_applied(one.body), telling.options) for one in new
+    ]
     made = send_each(connection, creates, expected=(AlreadyExistsError,))
     created = {
-        id(one)
+        id(one): answer
         for one, answer in zip(new, made, strict=True)
         if not isinstance(answer, ClusterError)
     }
     for one, change in some:
-        yield one, "created" if id(one) in created else _send(one, change, connection)
+        if id(one) in created:
+            yield one, created[id(one)], "created"
+        else:
+            yield one, *_send(one, change, connection, telling.options)
 
 
-def _send(one: ManifestObject, change: ObjectChange, connection: ClusterConnection) -> str:
-    """Create or patch an object. Returns the word for what was done."""
+def _send(
+    one: ManifestObject,
+    change: ObjectChange,
+    connection: ClusterConnection,
+    wanted: WriteOptions = PLAIN,
+) -> tuple[Body, str]:
+    """Create or patch an object. Returns it, and the word for what was done."""
     if change.live is None:
         try:
-            connection.client.send(calls.create(one.resource, with_last_applied(one.body)))
+            create = calls.create(one.resource, with_last_applied(one.body), wanted)
+            return connection.client.send(create), "created"
         except AlreadyExistsError:  # another client was faster: patch its object
             change = change_of(one, connection)
-        else:
-            return "created"
     if not change.patch:
-        return "unchanged"
-    connection.client.send(calls.patch(one.resource, one.key, merge_patch(change.patch)))
-    return "configured"
+        return change.live or one.body, "unchanged"
+    patch = calls.patch(one.resource, one.key, merge_patch(change.patch), wanted)
+    return connection.client.send(patch), "configured"
 
 
 def apply_one(one: ManifestObject, connection: ClusterConnection) -> str:
     """Create the object or patch it. Returns the word for what was done."""
-    return _send(one, change_of(one, connection), connection)
+    return _send(one, change_of(one, connection), connection)[1]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -18,21 +21,22 @@ from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.objects.describe import describe_object
 from swell.cli.objects.finding import (
+    ObjectChoice,
     WantedObjects,
+    chosen_objects,
     each_served,
     read_objects,
     report_nothing_found,
+    wanted_in_files,
     wanted_objects,
 )
-from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.objects.outcome import DRY_RUN_SUFFIXES, DryRun, DryRunOption
+from swell.cli.options import ClusterOptions, option_groups, seconds_of
 from swell.cli.output import print_names
 from swell.cluster.kube import calls
-from swell.runtime.cluster import Selection
+from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.errors import NotFoundError
 
-Arguments = Annotated[
-    list[str], typer.Argument(metavar="[KIND] NAME...", help="Kind (jobs without it); names.")
-]
 OptionalArguments = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KIND] [NAME]...", help="Kind (jobs without it); names."),
@@ -41,15 +45,22 @@ OptionalArguments = Annotated[
 
 @option_groups
 def describe(
-    arguments: Arguments,
+    arguments: OptionalArguments = None,
     *,
+    files: options.ObjectFiles = None,
     labels: options.Labels = "",
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Tell all about objects, with their events."""
     with connected(cluster) as connection:
-        wanted = wanted_objects(arguments, connection, Selection(namespace, labels))
+        if bool(files) == bool(arguments):
+            raise CommandError("say which objects: [KIND] NAME..., or -f FILE", exit_code=USAGE)
+        wanted = (
+            wanted_in_files(files, connection, namespace)
+            if files
+            else wanted_objects(arguments or (), connection, Selection(namespace, labels))
+        )
         texts = [
             describe_object(body, connection.client)
             for _, bodies in each_served(wanted, lambda one: read_objects(one, connection))
@@ -61,6 +72,20 @@ def describe(
             report_nothing_found(wanted[0].selection.namespace, connection)
 
 
+class Cascade(StrEnum):
+    """The ways in which objects go that a deleted one owns."""
+
+    BACKGROUND = "background"
+    FOREGROUND = "foreground"
+    ORPHAN = "orphan"
+
+
+class NameFormat(StrEnum):
+    """The one format of a command that prints names."""
+
+    NAME = "name"
+
+
 @dataclass(frozen=True, slots=True)
 class _Way:
     """How objects are deleted."""
@@ -68,17 +93,22 @@ class _Way:
     waits: bool
     grace_s: int | None
     ignores_missing: bool
+    propagation: str = "Background"
+    dry_run: DryRun = DryRun.NONE
+    deadline: float = math.inf
+
+    @property
+    def deletion(self) -> Deletion:
+        is_tried = self.dry_run is DryRun.SERVER
+        return Deletion(grace_s=self.grace_s, propagation=self.propagation, dry_run=is_tried)
 
 
 @option_groups
 def delete(
     arguments: OptionalArguments = None,
     *,
-    files: Annotated[
-        list[str] | None,
-        typer.Option("-f", "--filename", metavar="FILE", help="The objects of a manifest."),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All objects of the kind.")] = False,
+    files: options.ObjectFiles = None,
+    every: options.EveryObject = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is gone.")] = True,
     grace_period: Annotated[
         int | None, typer.Option("--grace-period", min=0, help="Seconds to end in.")
@@ -88,13 +118,29 @@ def delete(
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="A missing object is no error.")
     ] = False,
+    cascade: Annotated[
+        Cascade, typer.Option("--cascade", help="When owned objects go; orphan: they stay.")
+    ] = Cascade.BACKGROUND,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", parser=seconds_of, metavar="DURATION", help="Wait no longer."),
+    ] = None,
+    dry_run: DryRunOption = DryRun.NONE,
+    output: Annotated[
+        NameFormat | None, typer.Option("-o", "--output", help="name: kind/name alone.")
+    ] = None,
     labels: options.Labels = "",
+    fields: options.FieldSelector = "",
     namespace: options.Namespace = "",
+    everywhere: options.AllNamespaces = False,
     cluster: ClusterOptions,
 ) -> None:
     """Delete objects and wait until they are gone."""
     grace_s = 0 if force else 1 if now else grace_period
-    way = _Way(wait, grace_s, ignore_not_found)
+    deadline = time.monotonic() + timeout if timeout else math.inf
+    waits = wait and dry_run is DryRun.NONE
+    way = _Way(waits, grace_s, ignore_not_found, cascade.value.title(), dry_run, deadline)
+    done = "" if output else f" deleted{DRY_RUN_SUFFIXES[dry_run]}"
     if bool(files) == bool(arguments):
         raise CommandError(
             "say which objects: [KIND] NAME..., or -f FILE", "see: swell delete --help", USAGE
@@ -103,18 +149,18 @@ def delete(
         if files:
             found = _of_files(files, connection, namespace, way)
         else:
-            found = _of_arguments(
-                arguments or [], connection, Selection(namespace, labels), way, every=every
-            )
+            chosen = ObjectChoice((), labels, fields, every, everywhere)
+            found = _of_arguments(arguments or [], connection, chosen, namespace, way)
         if not found and not ignore_not_found:
             note("nothing was found to delete")
         # All are deleted before the first is waited for: they end side by side.
         for resource, body in found:
-            delete_one(resource, body, connection, way.grace_s)
+            if dry_run is not DryRun.CLIENT:
+                delete_one(resource, body, connection, way.deletion)
         for resource, body in found:
             if way.waits:
-                wait_until_gone(resource, body, connection)
-            print_names([body], suffix=" deleted")
+                wait_until_gone(resource, body, connection, way.deadline)
+            print_names([body], suffix=done)
 
 
 def _of_files(
@@ -141,17 +187,11 @@ def _of_files(
 def _of_arguments(
     arguments: Sequence[str],
     connection: ClusterConnection,
-    asked: Selection,
+    chosen: ObjectChoice,
+    namespace: str,
     way: _Way,
-    *,
-    every: bool,
 ) -> list[tuple[Resource[Body], Body]]:
-    wanted = wanted_objects(arguments, connection, asked)
-    for one in wanted:
-        if not one.names and not every and not asked.labels:
-            plural = one.resource.plural
-            hint = "or say --all, or -l LABELS"
-            raise CommandError(f"which {plural}? give their names", hint, USAGE)
+    wanted = chosen_objects(arguments, chosen, connection, namespace)
     _refuse_built_in(wanted)
     try:
         return [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +16,8 @@ from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import connected
+from swell.cli.objects.outcome import WritingOptions, WrittenReport
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.output import kind_and_name
 from swell.cli.queue.command import create as create_queue
 from swell.cluster.kube import calls
 
@@ -31,6 +31,12 @@ FromFiles = Annotated[
     list[str] | None,
     typer.Option("--from-file", metavar="[KEY=]FILE", help="A key with the content of a file."),
 ]
+FromEnvFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from-env-file", metavar="FILE", help="A key for each line KEY=VALUE of a file."
+    ),
+]
 
 
 @app.callback()
@@ -42,6 +48,7 @@ def create(
         list[str] | None,
         typer.Option("-f", "--filename", metavar="FILE", help="Manifest; - is stdin."),
     ] = None,
+    outcome: WritingOptions,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
@@ -57,19 +64,24 @@ def create(
     from swell.cli.objects.three_way import with_last_applied
 
     documents = [document for reading in read_valid(files) for document in reading.documents]
+    telling = WrittenReport(outcome)
     with connected(cluster, writes=True) as connection:
         found = [resolve(document.body, connection, namespace) for document in documents]
         for one in found:
-            connection.client.send(calls.create(one.resource, with_last_applied(one.body)))
-            sys.stdout.write(f"{kind_and_name(one.body)} created\n")
+            body = with_last_applied(one.body)
+            if telling.is_sent:
+                call = calls.create(one.resource, body, telling.options)
+                body = one.body | connection.client.send(call)
+            telling.tell(body, "created")
+        telling.end()
 
 
 @app.command("namespace")
 @app.command("ns", hidden=True)
 @option_groups
-def namespace_(name: Name, *, cluster: ClusterOptions) -> None:
+def namespace_(name: Name, *, outcome: WritingOptions, cluster: ClusterOptions) -> None:
     """Create a namespace."""
-    _create(NAMESPACES.untyped(), name, {}, cluster)
+    _create(_NewObject(NAMESPACES.untyped(), name, {}), outcome, cluster)
 
 
 @app.command("priorityclass")
@@ -87,13 +99,14 @@ def priority_class(
         str,
         typer.Option(metavar="POLICY", help="PreemptLowerPriority, or Never to take no room."),
     ] = "PreemptLowerPriority",
+    outcome: WritingOptions,
     cluster: ClusterOptions,
 ) -> None:
     """Create a priority class."""
     body: Body = {"value": value, "preemptionPolicy": preemption_policy}
     body |= {"globalDefault": True} if is_default else {}
     body |= {"description": description} if description else {}
-    _create(PRIORITY_CLASSES.untyped(), name, body, cluster)
+    _create(_NewObject(PRIORITY_CLASSES.untyped(), name, body), outcome, cluster)
 
 
 @app.command("configmap")
@@ -104,20 +117,22 @@ def config_map(
     *,
     literals: Literals = None,
     files: FromFiles = None,
+    env_files: FromEnvFiles = None,
+    outcome: WritingOptions,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Create a config map from literals and files."""
     texts: dict[str, str] = {}
     binary: dict[str, str] = {}
-    for key, content in _contents(literals or (), files or ()).items():
+    for key, content in _contents(literals, files, env_files).items():
         try:
             texts[key] = content.decode()
         except UnicodeDecodeError:
             binary[key] = base64.b64encode(content).decode()
     body: Body = {"data": texts} if texts else {}
     body |= {"binaryData": binary} if binary else {}
-    _create(CONFIG_MAPS.untyped(), name, body, cluster, namespace)
+    _create(_NewObject(CONFIG_MAPS.untyped(), name, body, namespace), outcome, cluster)
 
 
 @app.command("secret")
@@ -129,49 +144,74 @@ def secret(
     *,
     literals: Literals = None,
     files: FromFiles = None,
+    env_files: FromEnvFiles = None,
     kind: Annotated[str, typer.Option("--type", help="Such as Opaque.")] = "Opaque",
+    outcome: WritingOptions,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Create a secret from literals and files."""
     names = arguments[1:] if arguments[:1] == ["generic"] else arguments
+    if len(arguments) > 1 and arguments[0] in {"docker-registry", "tls"}:
+        hint = (
+            f"kubectl create secret {arguments[0]} ... --dry-run=client -o yaml | swell apply -f -"
+        )
+        raise CommandError(f"{arguments[0]} secrets are made by kubectl", hint, USAGE)
     if len(names) != 1:
         hint = "for example: swell create secret generic key --from-literal token=abc"
         raise CommandError("one secret at a time", hint, USAGE)
-    contents = _contents(literals or (), files or ())
+    contents = _contents(literals, files, env_files)
     data = {key: base64.b64encode(content).decode() for key, content in contents.items()}
-    _create(SECRETS, names[0], {"type": kind, "data": data}, cluster, namespace)
+    new = _NewObject(SECRETS, names[0], {"type": kind, "data": data}, namespace)
+    _create(new, outcome, cluster)
 
 
 app.command("queue")(create_queue)
 
 
-def _contents(literals: Sequence[str], files: Sequence[str]) -> dict[str, bytes]:
+def _contents(
+    literals: Sequence[str] | None, files: Sequence[str] | None, env_files: Sequence[str] | None
+) -> dict[str, bytes]:
     """Return the keys of a config map or secret with their contents."""
     contents: dict[str, bytes] = {}
-    for text in literals:
+    lines = [
+        line.strip() for path in env_files or () for line in Path(path).read_text().splitlines()
+    ]
+    pairs = [line for line in lines if line and not line.startswith("#")]
+    for text in (*(literals or ()), *pairs):
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise CommandError(f"not KEY=VALUE: {text!r}", "see: swell create --help", USAGE)
         contents[key] = value.encode()
-    for text in files:
+    for text in files or ():
         key, equals, path = text.rpartition("=")
         contents[key if equals else Path(path).name] = Path(path).read_bytes()
     return contents
 
 
-def _create(
-    resource: Resource[Body], name: str, fields: Body, cluster: ClusterOptions, namespace: str = ""
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _NewObject:
+    """An object whose fields were given on the command line."""
+
+    resource: Resource[Body]
+    name: str
+    fields: Body
+    namespace: str = ""
+
+
+def _create(new: _NewObject, outcome: WritingOptions, cluster: ClusterOptions) -> None:
+    telling = WrittenReport(outcome)
     with connected(cluster, writes=True) as connection:
-        meta = {"name": name}
-        if resource.namespaced:
-            meta["namespace"] = connection.namespace(namespace)
+        meta = {"name": new.name}
+        if new.resource.namespaced:
+            meta["namespace"] = connection.namespace(new.namespace)
         body: Body = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
+            "apiVersion": new.resource.api_version,
+            "kind": new.resource.kind,
             "metadata": meta,
-            **fields,
+            **new.fields,
         }
-        connection.client.send(calls.create(resource, body))
-        sys.stdout.write(f"{kind_and_name(body)} created\n")
+        if telling.is_sent:
+            body |= connection.client.send(calls.create(new.resource, body, telling.options))
+        telling.tell(body, "created")
+        telling.end()

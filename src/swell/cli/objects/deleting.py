@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
+from dataclasses import replace
 
 from swell.api.backoff import Backoff
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
-from swell.cli.command_line import note
+from swell.cli.command_line import CommandError, note
 from swell.cli.connection import ClusterConnection
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion
@@ -23,7 +25,7 @@ def delete_one(
     resource: Resource[Body],
     body: Body,
     connection: ClusterConnection,
-    grace_s: int | None = None,
+    way: Deletion = Deletion(propagation="Background"),  # noqa: B008 - a frozen value
 ) -> None:
     """Delete the object that was read. A later one of its name stays, and so does a missing one.
 
@@ -31,15 +33,20 @@ def delete_one(
     """
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
-    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background", grace_s=grace_s)
     try:
+        deletion = replace(way, uid=Uid(meta["uid"]))
         connection.client.send(calls.delete(resource, key, deletion))
     except NotFoundError:
         return
 
 
-def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
-    """Wait until the object that was read is gone; another one of its name counts as gone."""
+def wait_until_gone(
+    resource: Resource[Body], body: Body, connection: ClusterConnection, deadline: float = math.inf
+) -> None:
+    """Wait until the object that was read is gone; another one of its name counts as gone.
+
+    CommandError at the deadline, a time of the monotonic clock.
+    """
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
     started, is_reported = time.monotonic(), False
@@ -54,4 +61,11 @@ def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterCon
             holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
             note(f"waiting for {meta['name']} to go (held by {holders}) ...")
             is_reported = True
+        refuse_late(deadline, f"{meta['name']} is not gone in time")
         time.sleep(POLL.full_s(n_reads))
+
+
+def refuse_late(deadline: float, problem: str) -> None:
+    """Refuse to go on behind a deadline of the monotonic clock."""
+    if time.monotonic() > deadline:
+        raise CommandError(problem, "it goes on ending; see: swell get, swell describe")

@@ -7,6 +7,7 @@ again, and those whose data is lost with them, need a flag.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -20,9 +21,11 @@ from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.objects.deleting import wait_until_gone
+from swell.cli.objects.choosing_nodes import nodes_named
+from swell.cli.objects.deleting import refuse_late, wait_until_gone
+from swell.cli.objects.outcome import DryRun, DryRunOption
 from swell.cli.objects.saving_pods import SAVE_SECONDS_MAX, let_pods_save
-from swell.cli.options import ClusterOptions, option, option_groups
+from swell.cli.options import ClusterOptions, option, option_groups, seconds_of
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.errors import NotFoundError, TooManyRequestsError
@@ -35,7 +38,9 @@ _EVICTIONS: Resource[Body] = PODS.sub("eviction", dict)
 
 @option_groups
 def drain(
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
+    nodes: Annotated[
+        list[str] | None, typer.Argument(metavar="NODE...", help="Names of nodes.")
+    ] = None,
     *,
     ignore_daemonsets: Annotated[
         bool, typer.Option("--ignore-daemonsets", help="Leave pods of DaemonSets.")
@@ -53,26 +58,47 @@ def drain(
         float,
         option("--save-seconds-max", "Wait no longer for pods that save.", is_duration=True),
     ] = SAVE_SECONDS_MAX,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", parser=seconds_of, metavar="DURATION", help="Give up."),
+    ] = None,
+    pod_selector: Annotated[
+        str, typer.Option("--pod-selector", metavar="LABELS", help="Only pods with these labels.")
+    ] = "",
+    dry_run: DryRunOption = DryRun.NONE,
     labels: options.Labels = "",
     cluster: ClusterOptions,
 ) -> None:
     """Keep new pods away from nodes and evict those that are there."""
+    # kubectl takes 0 for no limit, too.
+    deadline = time.monotonic() + timeout if timeout else math.inf
+    is_tried = dry_run is not DryRun.NONE
     with connected(cluster, writes=True) as connection:
         found: list[Body] = []
-        for name in nodes:
-            cordon = merge_patch({"spec": {"unschedulable": True}})
-            connection.client.send(calls.patch(NODES.untyped(), Key("", name), cordon))
-            sys.stdout.write(f"node/{name} cordoned\n")
-            found += _pods_of(name, labels, connection)
+        names = [one["metadata"]["name"] for one in nodes_named(nodes or (), labels, connection)]
+        for name in names:
+            if not is_tried:
+                cordon = merge_patch({"spec": {"unschedulable": True}})
+                connection.client.send(calls.patch(NODES.untyped(), Key("", name), cordon))
+            _tell("node", name, "cordoned", is_tried=is_tried)
+            found += _pods_of(name, pod_selector, connection)
         _refuse(found, force=force, deletes_data=delete_data, leaves_daemons=ignore_daemonsets)
         leaving = [pod for pod in found if _owner_kind(pod) != "DaemonSet"]
-        let_pods_save(leaving, connection, save_seconds_max)
+        if not is_tried:
+            let_pods_save(leaving, connection, min(save_seconds_max, deadline - time.monotonic()))
         for pod in leaving:
-            _evict(pod, connection, grace_period)
+            if not is_tried:
+                _evict(pod, connection, grace_period, deadline)
+            _tell("pod", pod["metadata"]["name"], "evicted", is_tried=is_tried)
         for pod in leaving:
-            wait_until_gone(PODS.untyped(), pod, connection)
-        for name in nodes:
-            sys.stdout.write(f"node/{name} drained\n")
+            if not is_tried:
+                wait_until_gone(PODS.untyped(), pod, connection, deadline)
+        for name in names:
+            _tell("node", name, "drained", is_tried=is_tried)
+
+
+def _tell(kind: str, name: str, done: str, *, is_tried: bool) -> None:
+    sys.stdout.write(f"{kind}/{name} {done}{' (dry run)' if is_tried else ''}\n")
 
 
 def _pods_of(node: str, labels: str, connection: ClusterConnection) -> list[Body]:
@@ -119,7 +145,7 @@ def _has_data(pod: Body) -> bool:
     return not _is_of_daemon_set(pod) and any("emptyDir" in one for one in volumes)
 
 
-def _evict(pod: Body, connection: ClusterConnection, grace_s: int | None) -> None:
+def _evict(pod: Body, connection: ClusterConnection, grace_s: int | None, deadline: float) -> None:
     """Evict a pod; one that a disruption budget protects is tried again until it may go."""
     meta = pod["metadata"]
     options_: Body = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
@@ -139,7 +165,7 @@ def _evict(pod: Body, connection: ClusterConnection, grace_s: int | None) -> Non
             if not is_reported:
                 sys.stderr.write(f"pod/{meta['name']} waits: {error}\n")
             is_reported = True
-            time.sleep(PAUSE_S)
+            refuse_late(deadline, f"pod/{meta['name']} was not evicted in time")
+            time.sleep(max(0.0, min(PAUSE_S, deadline - time.monotonic())))
         else:
-            sys.stdout.write(f"pod/{meta['name']} evicted\n")
             return

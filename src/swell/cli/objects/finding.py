@@ -54,6 +54,52 @@ def wanted_objects(
     return wanted
 
 
+def wanted_in_files(
+    files: Sequence[str], connection: ClusterConnection, namespace: str
+) -> list[WantedObjects]:
+    """Return the objects that manifests name, in their order."""
+    # Imported here: objects that are named need no manifests.
+    from swell.cli.manifests import read_files
+    from swell.cli.objects.apply import resolve
+
+    documents = [document for reading in read_files(files) for document in reading.documents]
+    named = [resolve(document.body, connection, namespace) for document in documents]
+    return [
+        WantedObjects(one.resource, (one.key.name,), Selection(one.key.namespace)) for one in named
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChoice:
+    """The ways to say which objects, besides their names: manifests, labels, fields, or all."""
+
+    files: Sequence[str] = ()
+    labels: str = ""
+    fields: str = ""
+    every: bool = False
+    everywhere: bool = False
+
+
+def chosen_objects(
+    arguments: Sequence[str], chosen: ObjectChoice, connection: ClusterConnection, namespace: str
+) -> list[WantedObjects]:
+    """Return the objects of a command that changes them; CommandError if nothing says which.
+
+    Without names, a kind alone is too little: it takes a selector, or the word that all are meant.
+    """
+    if bool(chosen.files) == bool(arguments):
+        raise CommandError("say which objects: [KIND] NAME..., or -f FILE", exit_code=USAGE)
+    if chosen.files:
+        return wanted_in_files(chosen.files, connection, namespace)
+    asked = Selection(namespace, chosen.labels, chosen.fields)
+    wanted = wanted_objects(arguments, connection, asked, everywhere=chosen.everywhere)
+    for one in wanted:
+        if not one.names and not (chosen.every or chosen.labels or chosen.fields):
+            hint = "or say --all, or -l LABELS"
+            raise CommandError(f"which {one.resource.plural}? give their names", hint, USAGE)
+    return wanted
+
+
 def _jobs_of_sweeps(
     sweeps: Sequence[str], connection: ClusterConnection, asked: Selection
 ) -> list[WantedObjects]:

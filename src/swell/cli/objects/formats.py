@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from swell.api.meta import Body
 from swell.cli.command_line import USAGE, CommandError
@@ -27,6 +28,13 @@ class ObjectFormat(Enum):
     CUSTOM_COLUMNS = "custom-columns"
 
 
+_FROM_FILES = {
+    "jsonpath-file": ObjectFormat.JSON_PATH,
+    "custom-columns-file": ObjectFormat.CUSTOM_COLUMNS,
+}
+_GO_TEMPLATES = frozenset({"go-template", "go-template-file", "template", "templatefile"})
+
+
 @dataclass(frozen=True, slots=True)
 class OutputChoice:
     """The format that was asked for, with its template if it has one."""
@@ -43,6 +51,13 @@ class OutputChoice:
 def parse_output(text: str, *, has_headers: bool = True) -> OutputChoice:
     """Parse the value of -o; CommandError if it is none."""
     name, equals, template = text.partition("=")
+    if name in _FROM_FILES and template:
+        return OutputChoice(_FROM_FILES[name], _read_template(name, template), has_headers)
+    if name in _GO_TEMPLATES:
+        hint = "write -o jsonpath={.metadata.name}"
+        raise CommandError(
+            "templates of Go are not understood here, those of jsonpath are", hint, USAGE
+        )
     known = {one.value: one for one in ObjectFormat if one is not ObjectFormat.TABLE}
     found = known.get(name)
     takes_template = found in {ObjectFormat.JSON_PATH, ObjectFormat.CUSTOM_COLUMNS}
@@ -60,6 +75,18 @@ def parse_output(text: str, *, has_headers: bool = True) -> OutputChoice:
         )
         raise CommandError(f"-o {name} needs a template", f"write -o {name}={example}", USAGE)
     return OutputChoice(found, template, has_headers)
+
+
+def _read_template(name: str, path: str) -> str:
+    """Return the template in a file. Columns are a line of headings and one of paths there."""
+    text = Path(path).read_text()
+    if _FROM_FILES[name] is ObjectFormat.JSON_PATH:
+        return text
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    if len(lines) != 2 or len(lines[0]) != len(lines[1]):
+        hint = "for example: NAME PHASE, and below it: .metadata.name .status.phase"
+        raise CommandError(f"{path}: write a line of headings, and one of paths", hint, USAGE)
+    return ",".join(f"{heading}:{path}" for heading, path in zip(*lines, strict=True))
 
 
 def print_objects(items: Sequence[Body], choice: OutputChoice, *, is_single: bool) -> None:

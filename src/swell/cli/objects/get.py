@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -19,6 +19,7 @@ from swell.api.kinds import EVENTS, NODES, RECORDED_EVENTS
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli import options
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.extras import can_schedule
 from swell.cli.job_kinds import JOB_KINDS
@@ -28,6 +29,7 @@ from swell.cli.objects.finding import (
     each_served,
     read_objects,
     report_nothing_found,
+    wanted_in_files,
     wanted_objects,
 )
 from swell.cli.objects.formats import (
@@ -67,11 +69,42 @@ class TableView:
     has_namespaces: bool = False
     has_kinds: bool = False  # names are written kind/name
     has_owners: bool = False  # objects are printed with their managedFields
+    label_columns: tuple[str, ...] = ()
+    only_changes: bool = False  # of a watch: not what is there already
 
     @property
     def needs_objects(self) -> bool:
         """Whether rows need whole objects; servers send metadata alone by themselves."""
         return bool(self.sort_by)
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The flags about what is shown of objects, and in which order."""
+
+    sort_by: SortBy = ""
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of labels.")] = False
+    label_columns: Annotated[
+        list[str] | None,
+        typer.Option("-L", "--label-columns", metavar="LABEL,...", help="Columns of these labels."),
+    ] = None
+    show_kind: Annotated[bool, typer.Option("--show-kind", help="kind/name in tables.")] = False
+    show_managed_fields: Annotated[
+        bool, typer.Option("--show-managed-fields", help="Also the owners of fields, in json|yaml.")
+    ] = False
+
+    def view(self, choice: OutputChoice, *, has_kinds: bool, everywhere: bool) -> TableView:
+        written = ",".join(self.label_columns or ())
+        return TableView(
+            choice,
+            self.sort_by,
+            self.show_labels,
+            everywhere,
+            has_kinds or self.show_kind,
+            self.show_managed_fields,
+            options.names_in(written),
+        )
 
 
 @option_groups
@@ -80,12 +113,14 @@ def get(
     *,
     output: options.ObjectOutput = "",
     watch: Watch = False,
-    sort_by: SortBy = "",
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False,
-    show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of labels.")] = False,
-    show_managed_fields: Annotated[
-        bool, typer.Option("--show-managed-fields", help="Also the owners of fields, in json|yaml.")
+    watch_only: Annotated[
+        bool, typer.Option("--watch-only", help="As -w, without those there are already.")
     ] = False,
+    files: options.ObjectFiles = None,
+    raw: Annotated[
+        str, typer.Option("--raw", metavar="PATH", help="What the server answers, as it is.")
+    ] = "",
+    table: TableOptions,
     ignore_not_found: Annotated[
         bool, typer.Option("--ignore-not-found", help="A missing object is no error.")
     ] = False,
@@ -96,28 +131,46 @@ def get(
     cluster: ClusterOptions,
 ) -> None:
     """Show objects: jobs, or those of KIND."""
-    choice = parse_output(output, has_headers=not no_headers)
+    choice = parse_output(output, has_headers=not table.no_headers)
+    if files and arguments:
+        raise CommandError("give the objects by -f FILE, or by names", exit_code=USAGE)
     with (
         connected(cluster) as connection,
         suppress(NotFoundError) if ignore_not_found else nullcontext(),
     ):
+        if raw:
+            _print_raw(raw, connection)
+            return
         if sweep_names(arguments or ()) is not None:
             from swell.cli.sweeps.actions import show_sweeps
 
             show_sweeps(arguments or (), connection, output, namespace, everywhere=everywhere)
             return
         asked = Selection(namespace, labels, fields)
-        wanted = wanted_objects(arguments or [], connection, asked, everywhere=everywhere)
-        has_kinds = bool(arguments) and len(wanted) > 1
-        view = TableView(choice, sort_by, show_labels, everywhere, has_kinds, show_managed_fields)
-        if watch:
+        wanted = (
+            wanted_in_files(files, connection, namespace)
+            if files
+            else wanted_objects(arguments or [], connection, asked, everywhere=everywhere)
+        )
+        has_kinds = bool(files or arguments) and len(wanted) > 1
+        view = table.view(choice, has_kinds=has_kinds, everywhere=everywhere)
+        if watch or watch_only:
             from swell.cli.objects.watching import watch_objects
 
-            watch_objects(wanted, view, connection)
+            watch_objects(wanted, replace(view, only_changes=watch_only), connection)
         elif choice.is_table:
             _show_tables(wanted, view, connection)
         else:
             _show_objects(wanted, view, connection)
+
+
+def _print_raw(path: str, connection: ClusterConnection) -> None:
+    if not path.startswith("/"):
+        raise CommandError(f"not a path of the server: {path}", "for example: --raw /apis", USAGE)
+    answer = connection.client.send(calls.raw(path, accept="*/*"))
+    sys.stdout.flush()
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
 
 
 def _show_objects(
@@ -191,6 +244,7 @@ def rows_of(table: Body, wanted: WantedObjects, view: TableView) -> list[list[st
         wide=is_wide,
         with_namespace=view.has_namespaces and wanted.resource.namespaced,
         with_labels=view.has_labels,
+        label_columns=view.label_columns,
         kind=wanted.resource.kind.lower() if view.has_kinds else "",
     )
     if is_wide and (wanted.resource.group, wanted.resource.kind) == (NODES.group, NODES.kind):

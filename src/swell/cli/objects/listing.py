@@ -1,10 +1,13 @@
-"""The commands `swell events`, `api-resources` and `auth can-i`: what a cluster tells of itself."""
+"""The commands `swell events` and `api-resources`: what a cluster tells of itself."""
 
 from __future__ import annotations
 
+import random
 import sys
 import time
-from typing import Annotated
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -14,25 +17,26 @@ from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.arguments import discovered
 from swell.cli.command_line import USAGE, CommandError, note
-from swell.cli.connection import connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.objects.events import event_order, events_table
-from swell.cli.objects.finding import wanted_objects
 from swell.cli.objects.waiting import found_objects
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned, print_list
 from swell.cluster.kube import calls
-from swell.runtime.cluster import Selection
+from swell.cluster.kube.watching import WatchedObjects
+from swell.runtime.cluster import EventType, Selection
 
-auth = typer.Typer(help="Rights: what you may do.", no_args_is_help=True, add_completion=False)
-_REVIEWS: Resource[Body] = Resource(
-    "authorization.k8s.io",
-    "v1",
-    "SelfSubjectAccessReview",
-    "selfsubjectaccessreviews",
-    dict,
-    namespaced=False,
-)
+# How often a command that stays looks whether it was interrupted.
+_POLL_S = 0.5
+
+
+class ResourceFormat(StrEnum):
+    """The formats in which kinds are listed; without one they are a table."""
+
+    JSON = "json"
+    NAME = "name"
+    WIDE = "wide"
 
 
 @option_groups
@@ -41,46 +45,105 @@ def events(
     for_: Annotated[
         str, typer.Option("--for", metavar="[KIND/]NAME", help="About this object alone.")
     ] = "",
+    types: Annotated[
+        str, typer.Option("--types", metavar="TYPE,...", help="Normal, Warning, or both.")
+    ] = "",
+    watch: Annotated[
+        bool, typer.Option("-w", "--watch", help="Stay, and show every new one.")
+    ] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False,
     output: options.JsonOption = None,
     namespace: options.Namespace = "",
     everywhere: options.AllNamespaces = False,
     cluster: ClusterOptions,
 ) -> None:
     """Show what has happened, the oldest first; of a job, also what happened to its pods."""
+    wanted_types = {one.lower() for one in options.names_in(types)}
+    if not wanted_types <= {"normal", "warning"}:
+        raise CommandError(f"not a type of events: {types}", "Normal, Warning, or both", USAGE)
+    if watch and output is not None:
+        raise CommandError("events that are watched are lines", "leave -o out", USAGE)
     with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
-        found = list(
-            connection.client.send(calls.list_page(EVENTS.untyped(), Selection(scope))).items
-        )
-        if for_:
-            bodies = found_objects([for_], connection, scope)
-            found = [one for one in found if any(is_about(one, body) for body in bodies)]
-        found.sort(key=event_order)
+        bodies = found_objects([for_], connection, scope) if for_ else []
+
+        def is_wanted(event: Body) -> bool:
+            is_of_type = not wanted_types or str(event.get("type", "")).lower() in wanted_types
+            return is_of_type and (not for_ or any(is_about(event, body) for body in bodies))
+
+        selection = Selection(scope)
+        if watch:
+            _follow(connection, selection, is_wanted, has_heading=not no_headers)
+        found = connection.client.send(calls.list_page(EVENTS.untyped(), selection)).items
+        shown = sorted(filter(is_wanted, found), key=event_order)
         if output is not None:
-            print_list(found, as_yaml=False)
-        elif found:
-            rows = events_table(found, time.time(), with_object=True)
-            sys.stdout.write(aligned(rows) + "\n")
+            print_list(shown, as_yaml=False)
+        elif shown:
+            rows = events_table(shown, time.time(), with_object=True)
+            sys.stdout.write(aligned(rows[1:] if no_headers else rows) + "\n")
         else:
             note("no events")
+
+
+def _follow(
+    connection: ClusterConnection,
+    selection: Selection,
+    is_wanted: Callable[[Body], bool],
+    *,
+    has_heading: bool,
+) -> NoReturn:
+    """Print events and every new one, until Ctrl-C. Columns keep the width of the widest cell."""
+    widths: list[int] = []
+    rng = random.Random()  # noqa: S311
+    with WatchedObjects(connection.client, EVENTS.untyped(), selection, rng) as watched:
+        while True:
+            watched.poll(_POLL_S)
+            new = [body for kind, body in watched.take_changes() if kind is not EventType.DELETED]
+            new = sorted(filter(is_wanted, new), key=event_order)
+            heading, *rows = events_table(new, time.time(), with_object=True)
+            rows = [heading, *rows] if rows and has_heading else rows
+            has_heading = has_heading and not rows
+            for row in rows:
+                old = widths or [0] * len(row)
+                widths = [max(width, len(cell)) for width, cell in zip(old, row, strict=True)]
+            for row in rows:
+                cells = (cell.ljust(width + 3) for cell, width in zip(row, widths, strict=True))
+                sys.stdout.write("".join(cells).rstrip() + "\n")
+            sys.stdout.flush()
 
 
 @option_groups
 def api_resources(
     *,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Rows alone.")] = False,
-    output: options.JsonOption = None,
+    namespaced: Annotated[
+        bool | None,
+        typer.Option("--namespaced/--not-namespaced", help="Only kinds that have namespaces."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--api-group", metavar="GROUP", help="Only kinds of this group.")
+    ] = None,
+    output: Annotated[
+        ResourceFormat | None, typer.Option("-o", "--output", help="Format; a table without it.")
+    ] = None,
     cluster: ClusterOptions,
 ) -> None:
     """Show the kinds that the cluster serves."""
     with connected(cluster) as connection:
-        if output is not None:
-            print_list([_kind_body(one) for one in discovered(connection.client)], as_yaml=False)
-            return
+        kinds = [
+            one
+            for one in discovered(connection.client)
+            if namespaced in {None, one.namespaced} and group in {None, one.group}
+        ]
+    if output is ResourceFormat.JSON:
+        print_list([_kind_body(one) for one in kinds], as_yaml=False)
+    elif output is ResourceFormat.NAME:
+        for one in kinds:
+            sys.stdout.write(f"{one.plural}{'.' if one.group else ''}{one.group}\n")
+    else:
         rows = [["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]]
-        for one in discovered(connection.client):
-            names = ",".join(one.short_names)
-            scope = str(one.namespaced).lower()
+        for one in kinds:
+            names, scope = ",".join(one.short_names), str(one.namespaced).lower()
             rows.append([one.plural, names, one.api_version, scope, one.kind])
         sys.stdout.write(aligned(rows[1:] if no_headers else rows) + "\n")
 
@@ -93,45 +156,6 @@ def _kind_body(resource: Resource[Body]) -> Body:
         "namespaced": resource.namespaced,
         "kind": resource.kind,
     }
-
-
-@auth.command("can-i")
-@option_groups
-def can_i(
-    arguments: Annotated[
-        list[str], typer.Argument(metavar="VERB KIND[/NAME]", help="Such as: create aitj")
-    ],
-    *,
-    namespace: options.Namespace = "",
-    cluster: ClusterOptions,
-) -> None:
-    """Tell whether you may do something; exit code 1 if not."""
-    if len(arguments) != 2:
-        raise CommandError(
-            "write a verb and a kind", "for example: swell auth can-i create aitj", USAGE
-        )
-    verb, what = arguments
-    kind, _, name = what.partition("/")
-    with connected(cluster) as connection:
-        (target, *_) = wanted_objects([kind], connection, Selection(namespace))
-        attributes: Body = {
-            "verb": verb,
-            "group": target.resource.group,
-            "resource": target.resource.plural,
-            "namespace": connection.namespace(namespace) if target.resource.namespaced else "",
-            **({"name": name} if name else {}),
-        }
-        review: Body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "metadata": {},
-            "spec": {"resourceAttributes": attributes},
-        }
-        call = calls.create(_REVIEWS, review)
-        allowed = bool(connection.client.send(call).get("status", {}).get("allowed"))
-    sys.stdout.write("yes\n" if allowed else "no\n")
-    if not allowed:
-        raise typer.Exit(1)
 
 
 def is_about(event: Body, body: Body) -> bool:

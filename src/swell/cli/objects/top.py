@@ -1,5 +1,6 @@
 """The command `swell top`: the sizes of jobs with their bounds, and the load of the cluster.
 
+`swell top nodes` and `top pods` show what pods ask for, by node and by pod (`top_requests`).
 On a terminal it is drawn anew every few seconds; a pipe gets it once.
 """
 
@@ -29,6 +30,7 @@ from swell.api.requests import (
 from swell.api.requests import PODS as POD_SLOTS
 from swell.api.trainingjob import JOB_UID_LABEL, ROLE_LABELS, TrainingJob
 from swell.cli import options
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.extras import can_schedule
 from swell.cli.options import ClusterOptions, option_groups
@@ -42,6 +44,8 @@ from swell.runtime.errors import NotFoundError
 if TYPE_CHECKING:
     from swell.scheduler.explain.positions import QueuePosition
 
+_NODES = frozenset({"node", "nodes", "no"})
+_PODS = frozenset({"pod", "pods", "po"})
 # Between two draws; watch(1) has the same default.
 PERIOD_S = 2.0
 # Terminal control: cursor to the upper left corner, then erase the screen.
@@ -55,7 +59,18 @@ Row = list[str]
 
 @option_groups
 def top(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[nodes|pods [NAME]...]", help="Jobs and the load without it."),
+    ] = None,
     *,
+    labels: options.Labels = "",
+    sort_by: Annotated[
+        str, typer.Option("--sort-by", metavar="cpu|memory", help="Of nodes or pods.")
+    ] = "",
+    no_headers: Annotated[
+        bool, typer.Option("--no-headers", help="Of nodes or pods: rows alone.")
+    ] = False,
     namespace: options.Namespace = "",
     everywhere: options.AllNamespaces = False,
     topology: Annotated[
@@ -73,6 +88,15 @@ def top(
     """Show the sizes of jobs and the load of the cluster."""
     with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
+        if arguments:
+            asked = Selection(scope, labels)
+            rows = _requests(arguments, asked, connection, sort_by)
+            shown = to_json(_as_objects(rows)) if output else aligned(rows[no_headers:]) + "\n"
+            sys.stdout.write(shown)
+            return
+        if labels or sort_by or no_headers:
+            hint = "write swell top nodes, or swell top pods"
+            raise CommandError("these flags are for nodes and pods", hint, USAGE)
         if output is not None:
             names = ("domains",) if topology else ("sizes", "load", "reports", "starts")
             tables = [_domains(connection, config)] if topology else _tables(connection, scope)
@@ -88,6 +112,35 @@ def top(
             sys.stdout.flush()
             time.sleep(PERIOD_S)
         sys.stdout.write(screen())
+
+
+def _requests(
+    arguments: Sequence[str], asked: Selection, connection: ClusterConnection, sort_by: str
+) -> list[Row]:
+    """Return the table of nodes or of pods that the arguments name."""
+    from swell.cli.objects import top_requests
+
+    kind, names = arguments[0].lower(), set(arguments[1:])
+    if kind not in _NODES | _PODS:
+        hint = "write swell top, swell top nodes or swell top pods"
+        raise CommandError(f"no load is known of {arguments[0]}", hint, USAGE)
+    if sort_by and sort_by not in top_requests.SORTS:
+        raise CommandError(f"not an amount: {sort_by}", "write --sort-by cpu or memory", USAGE)
+    client = connection.client
+    if kind in _PODS:
+        pods = client.send(calls.list_page(PODS, asked)).items
+        _refuse_missing("pod", names, {pod.metadata.name for pod in pods})
+        chosen = [pod for pod in pods if not names or pod.metadata.name in names]
+        return top_requests.pod_rows(chosen, sort_by, with_namespace=not asked.namespace)
+    nodes = client.send(calls.list_page(NODES, Selection(labels=asked.labels))).items
+    _refuse_missing("node", names, {node.metadata.name for node in nodes})
+    shown = [node for node in nodes if not names or node.metadata.name in names]
+    return top_requests.node_rows(shown, client.send(calls.list_page(PODS)).items, sort_by)
+
+
+def _refuse_missing(kind: str, asked: set[str], there: set[str]) -> None:
+    for name in sorted(asked - there):
+        raise CommandError(f"no {kind} {name}", f"see: swell get {kind}s")
 
 
 def _as_objects(rows: list[Row]) -> list[dict[str, str]]:

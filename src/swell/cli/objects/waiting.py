@@ -14,7 +14,14 @@ from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.deleting import POLL
-from swell.cli.objects.finding import WantedObjects, each_served, read_objects, wanted_objects
+from swell.cli.objects.finding import (
+    ObjectChoice,
+    WantedObjects,
+    chosen_objects,
+    each_served,
+    read_objects,
+    wanted_objects,
+)
 from swell.cli.objects.jsonpath import JsonPathError, find_all, text_of
 from swell.cli.options import ClusterOptions, option_groups, seconds_of
 from swell.cli.output import print_names
@@ -25,8 +32,9 @@ from swell.runtime.errors import NotFoundError
 @option_groups
 def wait(
     arguments: Annotated[
-        list[str], typer.Argument(metavar="[KIND] NAME...", help="Kind (jobs without it); names.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[KIND] NAME...", help="Kind (jobs without it); names."),
+    ] = None,
     *,
     for_: Annotated[
         str,
@@ -39,15 +47,21 @@ def wait(
     timeout: Annotated[
         float, typer.Option("--timeout", parser=seconds_of, metavar="DURATION", help="Give up.")
     ] = 30.0,
+    files: options.ObjectFiles = None,
+    every: options.EveryObject = False,
+    labels: options.Labels = "",
+    fields: options.FieldSelector = "",
     namespace: options.Namespace = "",
+    everywhere: options.AllNamespaces = False,
     cluster: ClusterOptions,
 ) -> None:
     """Wait until a condition holds for objects."""
     condition = _Condition(for_)
+    chosen = ObjectChoice(files or (), labels, fields, every, everywhere)
     with connected(cluster) as connection:
         deadline = time.monotonic() + timeout
         for n_reads in itertools.count(1):
-            bodies = _found_if_any(arguments, connection, connection.namespace(namespace))
+            bodies = _found_if_any(arguments or (), chosen, connection, namespace)
             if condition.holds(bodies):
                 print_names(bodies, suffix=" condition met")
                 return
@@ -60,7 +74,10 @@ def wait(
 def found_objects(
     arguments: Sequence[str], connection: ClusterConnection, namespace: str
 ) -> list[Body]:
-    wanted = wanted_objects(arguments, connection, Selection(namespace))
+    return _read(wanted_objects(arguments, connection, Selection(namespace)), connection)
+
+
+def _read(wanted: Sequence[WantedObjects], connection: ClusterConnection) -> list[Body]:
 
     def read(one: WantedObjects) -> list[Body]:
         kind = {"apiVersion": one.resource.api_version, "kind": one.resource.kind}
@@ -70,10 +87,10 @@ def found_objects(
 
 
 def _found_if_any(
-    arguments: Sequence[str], connection: ClusterConnection, namespace: str
+    arguments: Sequence[str], chosen: ObjectChoice, connection: ClusterConnection, namespace: str
 ) -> list[Body]:
     try:
-        return found_objects(arguments, connection, namespace)
+        return _read(chosen_objects(arguments, chosen, connection, namespace), connection)
     except NotFoundError:
         return []
 

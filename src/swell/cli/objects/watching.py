@@ -85,7 +85,7 @@ class _Watch:
             while True:
                 try:
                     if not self._version:
-                        batches.put((self._wanted, self._listed()))
+                        self._put(batches, self._listed())
                     for body in self._changes():
                         batches.put((self._wanted, body))
                 except GoneError:
@@ -100,6 +100,10 @@ class _Watch:
                 batches.put(error)
         except (ClusterError, UnreachableError) as error:
             batches.put(error)
+
+    def _put(self, batches: queue.Queue[_Batch], listed: Body) -> None:
+        if not self._view.only_changes:
+            batches.put((self._wanted, listed))
 
     def _listed(self) -> Body:
         path = table_path(self._path, self._wanted, self._view)
