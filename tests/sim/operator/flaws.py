@@ -47,6 +47,7 @@ from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.aitrainingjob.stragglers import straggler_cause
+from swell.operator.framework import dependencies
 from swell.operator.framework.fault_marks import NodeCensus
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.cluster import Patch, merge_patch
@@ -339,6 +340,18 @@ def _starts_anew(seen: AITrainingJobSnapshot, _: float) -> AITrainingJobSnapshot
     return replace(_with_status(seen, fresh), stored_status={})
 
 
+def _knows_by_status(decide_: Decide) -> Decide:
+    """What became of the jobs before one is kept nowhere but in its status."""
+
+    def decide_badly(seen: AITrainingJobSnapshot, now: float) -> Plan:
+        status = seen.job.status
+        known = dependencies.noted(status.dependencies, seen.job.spec.after, seen.after)
+        with patch.object(decide, "marked", lambda *_: known):
+            return decide_(replace(seen, is_awaited=False), now)
+
+    return decide_badly
+
+
 def _unlimited(*_: object) -> int:
     return -1
 
@@ -548,6 +561,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator sweeps by an old list of jobs": _sweep_by_memory,
     "operator ignores limits": _inside(restarts, "_charged", _unlimited),
     "operator starts lost jobs anew": _inside(decide, "recovered", _starts_anew),
+    "operator forgets how others ended": _deciding(_knows_by_status),
     "operator forgets how jobs ended": _inside(recovery, "read_mark", lambda *_: None),
     "operator believes any status": _CREDULOUS,
     "operator takes the undecodable for absent": _blind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 import pytest
@@ -11,7 +12,12 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.operator.framework.after import AfterOthers
 from swell.runtime.informer import Informer
 
-OTHERS: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES)
+OTHERS: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES, "after")
+UID = "fit-uid"
+
+
+def mark_of(state: str, uid: str = UID) -> str:
+    return json.dumps({"uid": uid, "states": {"prepare": state}})
 
 
 class Jobs:
@@ -25,8 +31,10 @@ class Jobs:
         return [one for one in self._jobs if value in OTHERS.index.values(one.metadata, one)]
 
 
-def job(name: str, status: dict[str, object] | None = None, **spec: object) -> TrainingJob:
-    meta = {"name": name, "namespace": "team"}
+def job(
+    name: str, status: dict[str, object] | None = None, mark: str = "", **spec: object
+) -> TrainingJob:
+    meta = {"name": name, "namespace": "team", "uid": UID, "annotations": {"after": mark}}
     return convert({"metadata": meta, "spec": spec, "status": status or {}}, TrainingJob)
 
 
@@ -36,20 +44,23 @@ def is_awaited(*others: TrainingJob) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("status", "spec", "expected"),
+    ("status", "mark", "spec", "expected"),
     [
-        ({}, {}, True),
-        ({"dependencies": {"prepare": "Waiting"}}, {}, True),
-        ({"dependencies": {"prepare": "Succeed"}}, {}, False),
-        ({"startTime": "2026-01-01T00:00:00Z"}, {}, False),
-        ({"phase": "Failed"}, {}, False),
+        ({}, "", {}, True),
+        ({}, mark_of("Waiting"), {}, True),
+        ({}, mark_of("Succeed"), {}, False),
+        ({}, mark_of("Succeed", "another"), {}, True),
+        # The status may be lost before the mark is written.
+        ({"dependencies": {"prepare": "Succeed"}}, mark_of("Waiting"), {}, True),
+        ({"startTime": "2026-01-01T00:00:00Z"}, "", {}, False),
+        ({"phase": "Failed"}, "", {}, False),
         # It never will see it, or nobody can tell.
-        ({}, {"managedBy": "example.com/other"}, False),
+        ({}, "", {"managedBy": "example.com/other"}, False),
     ],
 )
 def test_ended_job_is_awaited(
-    status: dict[str, object], spec: dict[str, object], expected: bool
+    status: dict[str, object], mark: str, spec: dict[str, object], expected: bool
 ) -> None:
-    """By those that have yet to begin, do not know of its end, and are ours."""
-    assert is_awaited(job("fit", status, after=["prepare"], **spec)) is expected
-    assert not is_awaited(job("fit", status, after=["fetch"], **spec))
+    """By those that have yet to begin, have no mark of its end, and are ours."""
+    assert is_awaited(job("fit", status, mark, after=["prepare"], **spec)) is expected
+    assert not is_awaited(job("fit", status, mark, after=["fetch"], **spec))

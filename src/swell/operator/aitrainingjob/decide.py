@@ -68,7 +68,7 @@ from swell.operator.aitrainingjob.status import (
 )
 from swell.operator.aitrainingjob.stragglers import straggler_cause, with_straggler
 from swell.operator.framework.children import together
-from swell.operator.framework.dependencies import awaited, failed, noted
+from swell.operator.framework.dependencies import awaited, failed, mark_dependencies, marked, noted
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.native_groups import why_native_waits
 from swell.operator.framework.recovery import sound_time
@@ -98,7 +98,11 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     after = snapshot.job.spec.after
     if after and status.start_time is None:
         # Also while it is suspended: one that has succeeded may be gone when the job goes on.
-        status = replace(status, dependencies=noted(status.dependencies, after, snapshot.after))
+        marks = marked(meta, labels.AFTER)
+        known = noted({**marks, **status.dependencies}, after, snapshot.after)
+        if known != marks:
+            return Plan((mark_dependencies(AI_TRAINING_JOBS, meta, labels.AFTER, known),))
+        status = replace(status, dependencies=known)
     if status.suspension is not None:
         return _continue_suspension(snapshot, status, now)
     may_wait = status.start_time is None and not snapshot.job.wants_suspension

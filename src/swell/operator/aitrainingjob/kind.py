@@ -99,7 +99,7 @@ def _blamed(_: ObjectMeta, job: AITrainingJob | None) -> Iterable[str]:
 BLAMED: CacheIndex[AITrainingJob] = CacheIndex("blamed", _blamed)
 
 # Jobs by those that they come after.
-AFTER: AfterOthers[AITrainingJob] = AfterOthers(FINAL_PHASES)
+AFTER: AfterOthers[AITrainingJob] = AfterOthers(FINAL_PHASES, labels.AFTER)
 
 
 def ai_training_job_kind(

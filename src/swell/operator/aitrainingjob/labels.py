@@ -18,6 +18,7 @@ PRIORITY = "priority"
 
 # Records on objects other than the status, from which a lost one is rebuilt (see `recovery`).
 ENDING = f"{API_GROUP}/ending"  # on the job: how it ends
+AFTER = f"{API_GROUP}/after"  # on the job: what became of those that it comes after
 RESTARTS = f"{API_GROUP}/restarts"  # on the members ConfigMap: the restarts so far
 
 # Kueue's marks of pods that it admits together: the group's name, and how many they are.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from swell.api.meta import Key, ObjectMeta
-from swell.operator.framework.dependencies import state_of
+from swell.operator.framework.dependencies import marked, state_of
 from swell.operator.framework.managers import is_foreign
 from swell.runtime.cache import CacheIndex
 from swell.runtime.informer import Informer
@@ -25,8 +25,6 @@ class _Status(Protocol):
     def phase(self) -> Enum: ...
     @property
     def start_time(self) -> str | None: ...
-    @property
-    def dependencies(self) -> Mapping[str, str]: ...
 
 
 class JobAfterOthers(Protocol):
@@ -44,10 +42,14 @@ JobT = TypeVar("JobT", bound=JobAfterOthers)
 
 
 class AfterOthers(Generic[JobT]):
-    """The jobs of a kind by those that they come after. `index` is one of their informer."""
+    """The jobs of a kind by those that they come after. `index` is one of their informer.
 
-    def __init__(self, final_phases: Collection[Enum]) -> None:
+    `annotation` is where a job keeps what it has seen of the others.
+    """
+
+    def __init__(self, final_phases: Collection[Enum], annotation: str) -> None:
         self._final = final_phases
+        self._annotation = annotation
         self.index: CacheIndex[JobT] = CacheIndex("after", _awaited_by)
 
     def states(self, job: JobT, jobs: Informer[JobT]) -> dict[str, str]:
@@ -64,14 +66,15 @@ class AfterOthers(Generic[JobT]):
     def is_awaited(self, job: JobT, jobs: Informer[JobT]) -> bool:
         """Whether a job that comes after this one has yet to see how it ended.
 
-        One that is left to another controller never will, as far as can be seen here.
+        One that is left to another controller never will, as far as can be seen here. A status
+        that has seen it is not enough: if it got lost, nothing would tell of the end any more.
         """
         meta, phase = job.metadata, job.status.phase
         return phase in self._final and any(
             one.status.start_time is None
             and not is_foreign(one.spec.managed_by)
             and one.status.phase not in self._final
-            and one.status.dependencies.get(meta.name) != phase.value
+            and marked(one.metadata, self._annotation).get(meta.name) != phase.value
             for one in jobs.by_index(self.index.name, meta.key)
         )
 

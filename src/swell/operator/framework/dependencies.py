@@ -3,12 +3,22 @@
 Each is recorded in the status as it is seen: waiting, how it ended, or gone. So a job that
 succeeded and was deleted since has succeeded, and one that was never there is told from one that is
 gone. Once the job that comes after them has begun they do not matter any more.
+
+The same is in an annotation of the job, written first: a status may be lost, and one that succeeded
+may have been deleted by then, so that nothing else tells of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+
+import msgspec
+
+from swell.api import codec
+from swell.api.meta import ApiStruct, Body, ObjectMeta, Uid
+from swell.api.resource import Resource
+from swell.runtime.plan import PatchObject, patch_object
 
 # States of a dependency beside the final phases, of which this one lets others begin.
 WAITING, GONE = "Waiting", "Gone"
@@ -18,9 +28,37 @@ _GOOD = frozenset({WAITING, SUCCEEDED})
 DEPENDENCY_FAILED: Final = "DependencyFailed"
 
 
+class DependenciesMark(ApiStruct, frozen=True):
+    """What is known of the jobs before one. It names that one's UID: manifests are copied."""
+
+    uid: Uid = Uid("")
+    states: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 def state_of(phase: str, *, is_final: bool) -> str:
     """The state of a dependency that exists."""
     return phase if is_final else WAITING
+
+
+def marked(meta: ObjectMeta, annotation: str) -> dict[str, str]:
+    """The states in a job's annotation; none without one, or with one that cannot be read."""
+    text = meta.annotations.get(annotation)
+    if text is None:
+        return {}
+    try:
+        mark = codec.decode(text.encode(), DependenciesMark)
+    except msgspec.DecodeError:
+        return {}
+    return mark.states if mark.uid == meta.uid else {}
+
+
+def mark_dependencies(
+    resource: Resource[object], meta: ObjectMeta, annotation: str, known: Mapping[str, str]
+) -> PatchObject:
+    """Write the states to the job's annotation."""
+    text = codec.encode(DependenciesMark(meta.uid, dict(known))).decode()
+    body: Body = {"metadata": {"annotations": {annotation: text}}}
+    return patch_object(resource, meta.key, meta.uid, body)
 
 
 def noted(

@@ -14,7 +14,7 @@ from swell.api.kinds import TRAINING_JOBS
 from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
-from swell.operator.framework.dependencies import awaited, failed, noted
+from swell.operator.framework.dependencies import awaited, failed, mark_dependencies, marked, noted
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.native_groups import why_native_waits
 from swell.operator.framework.reports import REPORT_PACE_S, newer_training, report_is_due
@@ -69,6 +69,8 @@ def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     if status.phase is Phase.EMPTY:
         return setup(snapshot, now)
     status = _with_wishes(snapshot, status, now)
+    if (mark := _new_mark(snapshot, status)) is not None:
+        return mark
     if status.suspension is not None:
         return _suspended(snapshot, status, now)
     if _must_wait(snapshot, status):
@@ -86,6 +88,8 @@ def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     if is_stopped(snapshot) and (ending := get_status(snapshot, status, now)) is not None:
         return _end(snapshot, status, ending, now)
     status = _with_wishes(snapshot, status, now)
+    if (mark := _new_mark(snapshot, status)) is not None:
+        return mark
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
     if snapshot.job.wants_suspension:
@@ -134,7 +138,17 @@ def _with_wishes(
     if snapshot.has_begun or not after:
         return status
     # Also while it is suspended: one that has succeeded may be gone when the job goes on.
-    return replace(status, dependencies=noted(status.dependencies, after, snapshot.after))
+    held = {**marked(snapshot.job.metadata, labels.AFTER), **status.dependencies}
+    return replace(status, dependencies=noted(held, after, snapshot.after))
+
+
+def _new_mark(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Plan | None:
+    """Writes what became of the jobs before it to the job; None if its mark says so already."""
+    meta, known = snapshot.job.metadata, status.dependencies
+    is_due = not snapshot.has_begun and bool(snapshot.job.spec.after)
+    if not is_due or marked(meta, labels.AFTER) == known:
+        return None
+    return Plan((mark_dependencies(TRAINING_JOBS, meta, labels.AFTER, known),))
 
 
 def _must_wait(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> bool:

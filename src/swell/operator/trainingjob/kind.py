@@ -51,6 +51,7 @@ from swell.operator.framework.reports import ReportSource, ReportTarget
 from swell.operator.framework.training import REPORT_TOKEN, asked_port, objects
 from swell.operator.trainingjob.cleanup import delete_training_job
 from swell.operator.trainingjob.decide import after_the_end, decide
+from swell.operator.trainingjob.labels import AFTER as AFTER_MARK
 from swell.operator.trainingjob.labels import (
     JOB_NAME,
     JOB_UID,
@@ -94,7 +95,7 @@ def _job_uid(meta: ObjectMeta, _: object) -> Iterable[str]:
 OF_JOB: CacheIndex[object] = CacheIndex("job", _job_key)
 OF_JOB_UID: CacheIndex[object] = CacheIndex("job UID", _job_uid)
 # Jobs by those that they come after.
-AFTER: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES)
+AFTER: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES, AFTER_MARK)
 
 NAMES = KindNames(
     "trainingjob", "TrainingJob operator", "TrainingJob caches", lease_suffix="-trainingjob"

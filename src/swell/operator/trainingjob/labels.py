@@ -12,6 +12,7 @@ __all__ = ["COMPLETION_INDEX"]
 FINALIZER = f"{API_GROUP}/release"
 
 ENDING = f"{API_GROUP}/ending"  # on the job: how it ended, in case its status is lost
+AFTER = f"{API_GROUP}/after"  # on the job: what became of those that it comes after
 
 JOB_UID = JOB_UID_LABEL
 JOB_NAME = JOB_NAME_LABEL

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL_PHASES
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
+from swell.api.meta import Uid
+from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.decide import decide
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
-from swell.operator.framework.dependencies import state_of
+from swell.operator.framework.dependencies import marked, state_of
 from swell.runtime.plan import EmitEvent, Plan
 from tests.unit.operator.scene import Scene, a_job, recorded
 
@@ -150,3 +153,41 @@ def test_suspended_job_remembers_who_succeeded() -> None:
     scene.settle().edit(suspend=False)
 
     assert scene.running().status.phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize("phases", [{}, {"fetch": Phase.SUCCEED}])
+def test_lost_status_is_no_reason_to_wait_again(phases: dict[str, Phase]) -> None:
+    """Who had succeeded by then is known from the job's annotation, also if it is gone."""
+    scene = AfterScene()
+    scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.RUNNING}
+    scene.settle()
+    scene.job = replace(scene.job, status=AITrainingJobStatus())
+    scene.phases = phases
+    scene.settle()
+
+    if phases:
+        assert scene.running().status.phase is Phase.RUNNING
+    else:
+        assert scene.status.message == "fetch is Gone"
+
+
+def test_mark_of_another_job_counts_nothing() -> None:
+    """A job is submitted with the annotations of the one that its manifest was copied from."""
+    scene = AfterScene()
+    scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.SUCCEED}
+    scene.settle()
+    assert scene.pods
+    copied = AfterScene()
+    copied.job = replace(copied.job, metadata=replace(scene.job.metadata, uid=Uid("copy")))
+    copied.settle()
+
+    assert copied.status.message == "waits for prepare, fetch; there is no prepare, fetch yet"
+
+
+@pytest.mark.parametrize("text", ["", "null", "7", "{", '{"uid": 3}', '{"states": {"fetch": 1}}'])
+def test_mark_that_cannot_be_read_is_replaced(text: str) -> None:
+    scene = AfterScene().annotate(labels.AFTER, text)
+    scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.SUCCEED}
+
+    assert scene.running().status.phase is Phase.RUNNING
+    assert marked(scene.job.metadata, labels.AFTER) == {"prepare": "Succeed", "fetch": "Succeed"}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.times import parse_time
-from swell.api.trainingjob import TrainerScale, TrainingJobPhase
+from swell.api.trainingjob import TrainerScale, TrainingJobPhase, TrainingJobStatus
 from swell.autoscaler.job_views import view_job
 from swell.autoscaler.needs import NeedsReader
 from swell.operator.framework.dependencies import DEPENDENCY_FAILED
@@ -80,6 +80,18 @@ def test_job_begins_when_others_have_succeeded() -> None:
     assert scene.look().actions == ()
 
 
+def test_lost_status_is_no_reason_to_wait_again() -> None:
+    """Who had succeeded by then is known from the job's annotation, also if it is gone."""
+    scene = AfterScene()
+    scene.states = {"prepare": "Succeed", "fetch": "Waiting"}
+    scene.settle()
+    scene.job = replace(scene.job, status=TrainingJobStatus())
+    scene.states = {"fetch": "Succeed"}
+    scene.running()
+
+    assert scene.status.phase is TrainingJobPhase.RUNNING
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_dependency_that_failed_or_is_gone_fails_the_job(end: str | None) -> None:
     """The condition, the event and the reason name it."""
@@ -87,6 +99,8 @@ def test_dependency_that_failed_or_is_gone_fails_the_job(end: str | None) -> Non
     scene.states = {"prepare": "Waiting"}
     scene.settle()
     scene.states = {"prepare": end} if end else {}
+    for action in scene.look().each_action():
+        scene.apply(action)  # the end of the other is marked on the job first
     told = reported(scene.look())
     scene.settle()
 
