@@ -186,7 +186,8 @@ def test_mark_of_another_job_counts_nothing() -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "7", "{", '{"uid": 3}', '{"states": {"fetch": 1}}'])
 def test_mark_that_cannot_be_read_is_replaced(text: str) -> None:
-    scene = AfterScene().annotate(labels.AFTER, text)
+    scene = AfterScene()
+    scene.annotate(labels.AFTER, text)
     scene.phases = {"prepare": Phase.SUCCEED, "fetch": Phase.SUCCEED}
 
     assert scene.running().status.phase is Phase.RUNNING
