@@ -333,6 +333,18 @@ class Suspension(ApiStruct, frozen=True, omit_defaults=False):
     started_at: str = ""
 
 
+class Yield(ApiStruct, frozen=True, omit_defaults=False):
+    """A job that gives its devices to others for a while, as the autoscaler has decided.
+
+    It is suspended meanwhile, and goes on when the autoscaler takes the record away or its time is
+    over, whichever comes first. So no job waits for an autoscaler that is gone.
+    """
+
+    since: str = ""
+    until: str = ""
+    reason: str = ""
+
+
 class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
     """A node that new pods of the job must not use until a time."""
 
@@ -387,6 +399,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     ending: Ending | None = None
     scale: ScaleStatus | None = None
     suspension: Suspension | None = None
+    yielded: Yield | None = None
     dependencies: dict[str, str] = {}
     preemptions: int = 0
     preempted_epoch: int = 0
@@ -419,10 +432,20 @@ class AITrainingJob(ApiStruct, frozen=True):
 
     @property
     def wants_suspension(self) -> bool:
-        """Whether the job is to have no pods. Kueue's jobs are suspended until Kueue says so."""
+        """Whether the job is to have no pods, by its spec or for the sake of others."""
+        return self.is_suspended_by_spec or self.yields
+
+    @property
+    def is_suspended_by_spec(self) -> bool:
+        """Whether its users suspend it. Kueue's jobs are suspended until Kueue says so."""
         if self.spec.suspend is not None:
             return self.spec.suspend
         return QUEUE_LABEL in self.metadata.labels
+
+    @property
+    def yields(self) -> bool:
+        """Whether it has given its devices to others. `suspend: false` in the spec forbids that."""
+        return self.status.yielded is not None and self.spec.suspend is None
 
     def largest(self, spec: ReplicaSpec) -> int:
         """As many pods as a role may have. Of an Auto one, what Kueue admitted, if it does."""

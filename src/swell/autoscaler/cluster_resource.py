@@ -52,8 +52,12 @@ class ClusterResource:
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerSnapshot:
-    """The input of one decision: the cluster, its live jobs by id, and the groups that wait."""
+    """The input of one decision: the cluster, its live jobs by id, and the groups that wait.
+
+    `stopped` has the jobs that have given their devices to others, without pods.
+    """
 
     cluster: ClusterResource
     jobs: tuple[JobState, ...]
     waiting_groups: frozenset[Key] = frozenset()
+    stopped: tuple[JobState, ...] = ()

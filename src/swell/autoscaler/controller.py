@@ -37,6 +37,7 @@ from swell.autoscaler.status import (
     decide_write,
     may_resize,
     refusal_event,
+    turns_of_stopped,
 )
 from swell.autoscaler.views import JobId, JobKind
 from swell.runtime.clock import Clock
@@ -174,10 +175,12 @@ class Autoscaler:
         snapshot = self._ledger.snapshot()
         settings = self._settings
         now = self._clock.now()
-        parameters = replace(settings.parameters, now=now, profiles=self._profiles)
+        parameters = replace(
+            settings.parameters, now=now, profiles=self._profiles, stopped=snapshot.stopped
+        )
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, parameters)
         seen = self._memory.observe(snapshot, now, self._ledger.changes)
-        targets = damp(wanted, snapshot.jobs, seen)
+        targets = {**damp(wanted, snapshot.jobs, seen), **turns_of_stopped(wanted, snapshot)}
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)
         self._propose(targets, now)
         self._estimates.propose(snapshot, self._job, now)
@@ -201,7 +204,8 @@ class Autoscaler:
                 continue
             if may_resize(job, id_.role):
                 version = job.metadata.resource_version
-                self._proposals[id_.job] = SizeProposal(version, id_.role, target, now)
+                stop_s = self._settings.parameters.starve_after_s
+                self._proposals[id_.job] = SizeProposal(version, id_.role, target, now, stop_s)
         for job_id in self._proposals:
             self._writers[job_id.kind].wake(job_id.key)
 
@@ -402,7 +406,7 @@ class Autoscaler:
             for job in snapshot.jobs
             for state in job.roles
         }
-        meter.sized({id_: (one.target, actual[id_]) for id_, one in targets.items()})
+        meter.sized({id_: (one.target, actual.get(id_, 0)) for id_, one in targets.items()})
         # A resource without a total, such as the GPUs of a cluster without any, has no load.
         usage = {**snapshot.cluster.usage, "gpu": snapshot.cluster.gpu}
         meter.loaded({name: u.requested / u.total for name, u in usage.items() if u.total})

@@ -159,6 +159,8 @@ class _RoleDamping:
         held = None if is_urgent else self._hold(last, is_raise=target.delta > 0)
         if held is not None:
             return _keep(target, *held)
+        if target.stops:
+            return target  # the operator ends the job's pods together, whichever are missing
         return self._spare_minimum(target) if target.delta < 0 else target
 
     def _spare_minimum(self, target: RoleTarget) -> RoleTarget:

@@ -13,6 +13,7 @@ import msgspec
 from swell.api import aitrainingjob, trainingjob
 from swell.api.aitrainingjob import (
     API_GROUP,
+    QUEUE_LABEL,
     AITrainingJob,
     EdlPolicy,
     ReplicaSpec,
@@ -91,7 +92,31 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         time_limit_s=job.spec.time_limit,
         due=moment(job.spec.deadline or ""),
         is_leaving=job.metadata.deletion_timestamp is not None,
+        may_yield=_may_yield(job),
+        yielded_since=_yielded_since(job),
     )
+
+
+def _may_yield(job: AITrainingJob) -> bool:
+    """Whether a job may be stopped for others: it loses nothing by that, and nobody forbids it.
+
+    It saves when it is asked. `suspend: false` says that it is to run, and a job of Kueue holds
+    what Kueue has given it, which is not ours to pass on.
+    """
+    spec, training = job.spec, job.status.training
+    is_free = spec.suspend is None and QUEUE_LABEL not in job.metadata.labels
+    saves = spec.save_seconds is not None or (training is not None and training.saves)
+    return is_free and saves and len(spec.replica_specs) == 1
+
+
+def _yielded_since(job: AITrainingJob) -> float | None:
+    """Returns since when a job has yielded, if nothing else keeps it from going on."""
+    status, yielded = job.status, job.status.yielded
+    is_over = status.ending is not None or status.phase in aitrainingjob.FINAL_PHASES
+    is_leaving = job.metadata.deletion_timestamp is not None
+    if yielded is None or is_over or is_leaving or not job.yields or job.is_suspended_by_spec:
+        return None
+    return None if job.spec.managed_by not in {"", MANAGER} else _seconds(yielded.since)
 
 
 def program_of(job: AITrainingJob) -> str:

@@ -32,6 +32,7 @@ from swell.autoscaler.job_state import (
     CountedNodes,
     JobState,
     ReplicaCount,
+    RoleState,
     is_hopeless,
     is_refused_for_queue,
     tally,
@@ -85,6 +86,7 @@ class Ledger:
         self._unreadable_on: dict[str, dict[Key, None]] = {}  # pods of unknown needs, by node
         self._jobs_of: dict[Key, dict[JobId, None]] = {}  # by group
         self._states: dict[JobId, JobState] = {}
+        self._stopped_jobs: dict[JobId, None] = {}
         # What each pod or job was last counted as, to be subtracted when that changes.
         self._counts: dict[Key | JobId, tuple[ReplicaCount, ...]] = {}
         self._used: dict[str, dict[str, int]] = {}  # by node and resource
@@ -132,6 +134,8 @@ class Ledger:
         if self._jobs.get(view.id) != view:
             self._forget_job(view.id)
             self._jobs[view.id] = view
+            if view.yielded_since is not None:
+                self._stopped_jobs[view.id] = None
             _add_member(self._jobs_of, view.group, view.id)
             self._mirror.expect_group(view.group, view if view.is_live else None)
             self._mark_job(view.id)
@@ -145,6 +149,7 @@ class Ledger:
 
     def _forget_job(self, job: JobId) -> None:
         view = self._jobs.pop(job, None)
+        self._stopped_jobs.pop(job, None)
         if view is not None:
             self._mirror.expect_group(view.group, None)
             _remove_member(self._jobs_of, view.group, job)
@@ -218,7 +223,20 @@ class Ledger:
         over = {job.view.group for job in states if job.is_hopeless or job.view.is_running}
         pending = {job.view.group for job in states if job.is_pending}
         waiting = frozenset((self._waiting.keys() - over) | pending)
-        return AutoscalerSnapshot(self._resource(), states, waiting)
+        return AutoscalerSnapshot(self._resource(), states, waiting, self._stopped())
+
+    def _stopped(self) -> tuple[JobState, ...]:
+        """Returns the jobs that have given their devices to others, sorted."""
+        views = (self._jobs[id_] for id_ in sorted(self._stopped_jobs))
+        return tuple(
+            JobState(
+                view,
+                tuple(RoleState(role, ()) for role in view.roles),
+                is_pending=False,
+                is_hopeless=False,
+            )
+            for view in views
+        )
 
     def is_waiting(self, job: JobId) -> bool:
         """Whether a live job waits, or may wait, for room by its phase."""

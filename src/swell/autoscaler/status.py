@@ -6,7 +6,7 @@ other change of the job it has to be made again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swell.api.aitrainingjob import (
     RECORDS_MAX,
@@ -14,6 +14,7 @@ from swell.api.aitrainingjob import (
     ResizeAuthor,
     ScaleRecord,
     StartEstimate,
+    Yield,
 )
 from swell.api.codec import to_body
 from swell.api.core import EventSeverity
@@ -22,8 +23,9 @@ from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.api.times import format_time
 from swell.api.trainingjob import TrainerScaleRecord, TrainingJob
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.job_views import AnyJob
-from swell.autoscaler.policies.interface import RoleTarget
+from swell.autoscaler.policies.interface import RoleId, RoleTarget, RoleTargets, SizeReason
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 
 # What an estimate may lack.
@@ -35,13 +37,15 @@ class SizeProposal:
     """A new size for one role, the version of the job it was decided for, and the time.
 
     The scale record has the time of the decision, not of the write: the cooldown was decided by
-    it, and the wall clock may be set between the two.
+    it, and the wall clock may be set between the two. A job that stops for others goes on after
+    `stop_s` at the latest.
     """
 
     version: str
     role: str
     target: RoleTarget
     at: float
+    stop_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,8 @@ def decide_write(change: SizeChange, _: float) -> Plan:
         status = _trainer_status(job, proposal)
     else:
         status = _role_status(job, proposal)
-    target, meta = proposal.target, job.metadata
-    verb = "grows" if target.delta > 0 else "shrinks"
-    message = f"{proposal.role} {verb} from {target.current} to {target.target}: {target.message}"
+    meta, target = job.metadata, proposal.target
+    message = _sentence(proposal)
     return Plan(
         (
             # The version makes the patch conditional; the event follows only if it succeeds.
@@ -87,6 +90,32 @@ def decide_write(change: SizeChange, _: float) -> Plan:
         ),
         reasons=(message,),
     )
+
+
+def _sentence(proposal: SizeProposal) -> str:
+    target = proposal.target
+    if target.stops:
+        return f"{proposal.role} gives its {target.current} to others: {target.message}"
+    if target.goes_on:
+        return f"{proposal.role} goes on with {target.target}: {target.message}"
+    verb = "grows" if target.delta > 0 else "shrinks"
+    return f"{proposal.role} {verb} from {target.current} to {target.target}: {target.message}"
+
+
+def turns_of_stopped(wanted: RoleTargets, snapshot: AutoscalerSnapshot) -> dict[RoleId, RoleTarget]:
+    """Returns what becomes of the jobs that have stopped for others.
+
+    One of which the policy says nothing goes on: it may be another policy than the one that
+    stopped it, or another spec.
+    """
+    found = {}
+    for job in snapshot.stopped:
+        for state in job.roles:
+            id_ = RoleId(job.view.id, state.view.name)
+            size = max(state.view.target, state.view.minimum)
+            alone = RoleTarget(0, size, SizeReason.GOES_ON, "nothing keeps it from going on")
+            found[id_] = wanted.get(id_, alone)
+    return found
 
 
 def _estimate_plan(job: AnyJob, proposal: EstimateProposal) -> Plan:
@@ -126,6 +155,21 @@ def may_resize(job: AnyJob, role: str) -> bool:
 
 
 def _role_status(job: AITrainingJob, proposal: SizeProposal) -> Body:
+    target = proposal.target
+    if target.stops:
+        # Not a size: the targets stay, and the operator suspends the job for as long.
+        until = format_time(proposal.at + proposal.stop_s)
+        since = format_time(proposal.at)
+        return {"yielded": to_body(Yield(since=since, until=until, reason=target.message))}
+    if target.goes_on:
+        held = job.status.target_replicas.get(proposal.role, target.target)
+        proposal = replace(proposal, target=replace(target, current=held))
+        sizes = {} if held == target.target else _resized(job, proposal)
+        return {"yielded": None, **sizes}
+    return _resized(job, proposal)
+
+
+def _resized(job: AITrainingJob, proposal: SizeProposal) -> Body:
     target = proposal.target
     record = ScaleRecord(
         time=format_time(proposal.at),

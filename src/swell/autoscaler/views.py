@@ -115,6 +115,9 @@ class AutoscalerJob:
     time_limit_s: float | None = None  # from then on
     due: float | None = None  # when it should be done, by its own spec
     is_leaving: bool = False  # it is being deleted, and its pods will be after it
+    # Whether it may be stopped for a while: its program saves, and its user has not refused.
+    may_yield: bool = False
+    yielded_since: float | None = None  # while it has given its devices to others
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

@@ -90,9 +90,21 @@ _AFTER_OTHERS = frozenset({"WaitingForJobs", "DependencyFailed"})
 def _suspended(job: AITrainingJob | TrainingJob) -> str:
     if job.status.suspension is None and not job.wants_suspension:
         return ""
+    if isinstance(job, AITrainingJob) and (text := _yielded(job)):
+        return text
     if job.wants_suspension:
         return f"is suspended; let it queue anew: swell resume {job.metadata.name}"
     return "is resumed, and queues anew when its pods of before are gone"
+
+
+def _yielded(job: AITrainingJob) -> str:
+    record = job.status.yielded
+    if record is None or not job.yields or job.is_suspended_by_spec:
+        return ""
+    return (
+        f"has given its devices to others until {record.until} at the latest ({record.reason});"
+        f" go on now, and never again: swell resume {job.metadata.name}"
+    )
 
 
 def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:

@@ -70,6 +70,7 @@ class JobRun:
         self.epoch = 0
         self.placement: Placement = ()
         self.started_s: float | None = None
+        self.turn_s = submitted_s  # since when it has held something, or nothing
         self.ended_s: float | None = None
         self.n_resizes = 0
         self.gpu_s = 0.0
@@ -160,6 +161,8 @@ class JobRun:
         if placement == self.placement and not moved:
             return
         old, self.placement = self.placement, placement
+        if bool(old) != bool(placement):
+            self.turn_s = now
         if not placement:
             self._loading_s = self._paused_s = 0.0
             return
@@ -208,6 +211,7 @@ class JobRun:
     def shift(self, seconds: float) -> None:
         """Move all times of the job."""
         self.submitted_s += seconds
+        self.turn_s += seconds
         self.started_s = None if self.started_s is None else self.started_s + seconds
         self.ended_s = None if self.ended_s is None else self.ended_s + seconds
         self.deadline_s = None if self.deadline_s is None else self.deadline_s + seconds

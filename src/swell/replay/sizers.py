@@ -14,7 +14,11 @@ import numpy as np
 from swell.autoscaler.goodput.sharing import SharedProfiles
 from swell.autoscaler.goodput.sizing import SizingProblem, candidate_sizes, choose_sizes
 from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
+from swell.autoscaler.goodput.turns import TURN_S, TurnRequest, minimums
 from swell.replay.physics import JobRun
+
+# As `Parameters.starve_after_s`: a job that has waited for so long goes before all others.
+STARVE_AFTER_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +46,23 @@ Sizer = Callable[[Sequence[JobRun], ReplayCluster, float], Mapping[str, int]]
 
 
 def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[str, int]:
-    """Returns the sizes that finish jobs soonest; minimums first, in the order of coming."""
-    served = _served(jobs, cluster)
+    """Returns the sizes that finish jobs soonest; minimums first, in the order of coming.
+
+    As with the live policy a job may be stopped for others once it has told what is left of it.
+    """
     if cluster.tier == "shared":
         for job in jobs:
             if job.samples:
                 cluster.profiles.of(job.program.name).learn(job.shape())
+    ordered = sorted(jobs, key=lambda job: _order(job, now))
+    every = [_row(job, cluster, now) for job in ordered]
+    requests = [_request(job, table, now) for job, (_, table) in zip(ordered, every, strict=True)]
+    least = minimums(requests, cluster.capacity)
+    takes_turns = any(one.may_stop or one.is_stopped for one in requests)
+    chosen_rows = [at for at, one in enumerate(requests) if takes_turns or least[at] or one.runs]
+    served, rows = [ordered[at] for at in chosen_rows], [every[at] for at in chosen_rows]
     if not served:
         return dict.fromkeys((job.name for job in jobs), 0)
-    rows = [_row(job, cluster, now) for job in served]
     width = max(len(sizes) for sizes, _ in rows)
     sizes = np.zeros((len(rows), width), np.int64)
     speed = np.zeros((len(rows), width))
@@ -63,7 +75,7 @@ def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[
             speed=speed,
             units=np.ones(len(rows), np.int64),
             current=np.array([job.size for job in served], np.int64),
-            least=sizes[:, 0],
+            least=np.array([least[at] for at in chosen_rows], np.int64),
             left_s=np.array([table.left_s for _, table in rows]),
             ends=np.array([table.is_known for _, table in rows]),
             cost_s=np.array([table.cost_s for _, table in rows]),
@@ -74,6 +86,26 @@ def goodput(jobs: Sequence[JobRun], cluster: ReplayCluster, now: float) -> dict[
     )
     chosen = {job.name: int(size) for job, size in zip(served, found.sizes, strict=True)}
     return {job.name: chosen.get(job.name, 0) for job in jobs}
+
+
+def _order(job: JobRun, now: float) -> tuple[int, float, str]:
+    rank = 0 if job.size else 1 if _is_starving(job, now) else 2
+    return rank, job.submitted_s, job.name
+
+
+def _is_starving(job: JobRun, now: float) -> bool:
+    return not job.size and now - job.turn_s > STARVE_AFTER_S
+
+
+def _request(job: JobRun, table: SpeedTable, now: float) -> TurnRequest:
+    is_movable = not job.is_resizing and now - job.turn_s >= TURN_S
+    return TurnRequest(
+        least=job.kept,
+        runs=job.size > 0,
+        may_stop=job.size > 0 and is_movable and table.is_known,
+        is_stopped=not job.size and job.started_s is not None,
+        is_starving=_is_starving(job, now),
+    )
 
 
 def _due_s(job: JobRun, now: float) -> float:

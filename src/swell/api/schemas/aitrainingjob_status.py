@@ -46,6 +46,14 @@ _REPLICA_STATUS = table(
         "failed": _count("Pods that have failed."),
     }
 )
+_YIELDED = table(
+    {
+        "since": moment("When the autoscaler decided so."),
+        "until": moment("When the job queues anew at the latest."),
+        "reason": _MESSAGE,
+    },
+    description="Present while the job has given its devices to others: it is suspended meanwhile.",
+)
 _PHASE_RECORD = table(
     {
         "phase": choice(AITrainingJobPhase, "The phase that was entered."),
@@ -195,6 +203,7 @@ def _restarts() -> dict[str, Schema]:
 def _pauses() -> dict[str, Schema]:
     return {
         "suspension": SUSPENSION,
+        "yielded": _YIELDED,
         "preemptions": _count("How often the scheduler has preempted the job."),
         "preemptedEpoch": _count("The last epoch in which it did."),
         "pausedAt": moment("Since when a job that ran has been suspended or queues anew."),

@@ -7,5 +7,6 @@
 - `tables`: the speeds of a job by size, measured or assumed.
 - `prices`: the price of a device, and what a job's progress is worth by it.
 - `knapsack`: the choice of the greatest total value within a budget.
+- `turns`: which jobs keep their minimum, and which may be left with nothing for a while.
 - `sizing`: candidate sizes, their values, and the choice.
 """

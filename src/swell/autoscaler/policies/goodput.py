@@ -3,7 +3,8 @@
 The sizes that are worth most are chosen for each pool of equal devices (`autoscaler.goodput`); the
 walk of the fulfillment policy then lets roles come as near to them as nodes, queues and waiting
 jobs allow. So whatever a job reports, no raise is planned that a queue would refuse. Where the walk
-falls short, sizes are chosen once more with what it reached as the most.
+falls short, sizes are chosen once more with what it reached as the most. A job that may be stopped
+(`goodput.turns`) may be left with nothing for a while: its target is 0 then.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from swell.autoscaler.cluster_resource import ClusterResource
 from swell.autoscaler.goodput.evidence import SpeedEvidence
 from swell.autoscaler.goodput.sizing import SizingProblem, candidate_sizes, choose_sizes
 from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
+from swell.autoscaler.goodput.turns import TURN_S, TurnRequest, minimums
 from swell.autoscaler.job_state import JobState, RoleState
 from swell.autoscaler.policies.fulfillment import fulfill, is_considered
 from swell.autoscaler.policies.interface import (
@@ -49,8 +51,12 @@ class _Sized:
 
     @property
     def current(self) -> int:
-        """The size that it holds: that of a job which waits is 0."""
-        return 0 if self.job.is_pending else self.state.view.target
+        """The size that it holds: that of a job which waits, or has been stopped, is 0."""
+        return self.state.view.target if self.job.view.is_running else 0
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.job.view.yielded_since is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,9 @@ class _Wanted:
     table: SpeedTable
     sizes: tuple[int, ...]
     is_scarce: bool  # whether waiting jobs need more of the pool than is free
+    current: int
+    target: int
+    is_stopped: bool
 
     def speed_at(self, size: int) -> float | None:
         """Returns the speed at a size, if it was looked at."""
@@ -79,7 +88,7 @@ def goodput(
     pools = Pools(cluster, cluster.gpu_resources, parameters.max_load)
     for attempt in range(_ATTEMPTS):
         wanted = _wanted_sizes(jobs, cluster, pools, parameters, capped)
-        sizes = {id_: one.size for id_, one in wanted.items()}
+        sizes = {id_: one.size or one.current for id_, one in wanted.items() if not one.is_stopped}
         targets = fulfill(jobs, cluster, parameters, sizes)
         short = {
             id_: target.target
@@ -89,7 +98,26 @@ def goodput(
         if not short or attempt + 1 == _ATTEMPTS or len(sizes) > _ROLES_TRIED_AGAIN_MAX:
             break
         capped = short
-    return _explained(_without_borrowing(targets, jobs, cluster, parameters), wanted)
+    targets = _without_borrowing(targets, jobs, cluster, parameters)
+    return {**_explained(targets, wanted), **_turns(wanted)}
+
+
+def _turns(wanted: Mapping[RoleId, _Wanted]) -> dict[RoleId, RoleTarget]:
+    """Returns the targets of jobs that stop for others, or have stopped and may go on."""
+    found = {}
+    for id_, one in wanted.items():
+        price = f"a device of {one.unit_name} is worth {one.price:.3g} elsewhere"
+        if one.is_stopped and one.size:
+            message = f"{one.size} are worth what they cost again ({one.table.tier})"
+            # Others make room for what it had, and for more it grows later.
+            size = min(one.size, one.target)
+            found[id_] = RoleTarget(0, size, SizeReason.GOES_ON, message)
+        elif one.is_stopped:
+            found[id_] = RoleTarget(0, 0, SizeReason.YIELDS, price)
+        elif one.current and not one.size:
+            message = f"{price}, and it has more left than others"
+            found[id_] = RoleTarget(one.current, 0, SizeReason.YIELDS, message)
+    return found
 
 
 def _without_borrowing(
@@ -130,7 +158,7 @@ def _wanted_sizes(
 ) -> dict[RoleId, _Wanted]:
     roles = [
         one
-        for job in jobs
+        for job in (*jobs, *parameters.stopped)
         for one in _sized_roles(job, pools, parameters, capped)
         if one is not None
     ]
@@ -143,7 +171,7 @@ def _wanted_sizes(
     for name, members in sorted(by_pool.items()):
         pool = pools.pools[name]
         budget = pool.free + held.get(name, 0) - asked.get(name, 0)
-        needed = sum(one.sizes[0] * one.units for one in members if not one.current)
+        needed = sum(one.sizes[0] * one.units for one in members if one.job.is_pending)
         is_scarce = needed + asked.get(name, 0) > pool.free
         wanted |= _choose(members, max(budget, 0), parameters, is_scarce=is_scarce)
     return wanted
@@ -153,7 +181,8 @@ def _sized_roles(
     job: JobState, pools: Pools, parameters: Parameters, capped: Mapping[RoleId, int]
 ) -> list[_Sized]:
     """Returns the roles of a job that sizes are chosen for."""
-    if job.is_hopeless or not (job.is_pending or job.view.is_running):
+    is_stopped = job.view.yielded_since is not None
+    if job.is_hopeless or not (job.is_pending or job.view.is_running or is_stopped):
         return []
     found = []
     considered = [state for state in job.roles if is_considered(state)]
@@ -168,7 +197,7 @@ def _sized_roles(
         evidence = _evidence(job, parameters) if len(considered) == 1 else None
         per_node = max(pools.per_node(role.needs, pool), 1)
         most = max(min(size_limit(evidence, role.maximum), capped.get(id_, role.maximum)), 1)
-        current = 0 if job.is_pending else role.target
+        current = role.target if job.view.is_running else 0
         top = max(pool.total // units, 1)
         low = min(role.minimum, role.maximum)
         sizes = candidate_sizes(max(low, 1), max(most, low, 1), per_node, current, top)
@@ -189,23 +218,25 @@ def _evidence(job: JobState, parameters: Parameters) -> SpeedEvidence | None:
 def _choose(
     members: Sequence[_Sized], budget: int, parameters: Parameters, *, is_scarce: bool
 ) -> dict[RoleId, _Wanted]:
-    """Returns the wanted sizes in one pool. Minimums come first, the oldest jobs' before."""
+    """Returns the wanted sizes in one pool. Minimums come first, the oldest jobs' before.
+
+    A job that waits and whose minimum does not fit is left to the scheduler's order, unless others
+    may be stopped for it.
+    """
     ordered = sorted(members, key=lambda one: _order(one, parameters))
     scale = 0
     for one in ordered:
         scale = gcd(scale, one.units)
     budget //= max(scale, 1)
-    served: list[_Sized] = []
-    left = budget
-    for one in ordered:
-        least = one.sizes[0] * one.units // scale
-        # A job that runs keeps its minimum, whatever there is.
-        if least <= left or one.current:
-            served.append(one)
-            left -= least
+    requests = _requests(ordered, scale, parameters)
+    least = minimums(requests, budget)
+    takes_turns = any(one.may_stop or one.is_stopped for one in requests)
+    chosen_rows = [at for at, one in enumerate(ordered) if takes_turns or least[at] or one.current]
+    served = [ordered[at] for at in chosen_rows]
     if not served:
         return {}
-    budget = max(budget, budget - left)
+    # A job that runs keeps its minimum, whatever there is.
+    budget = max(budget, sum(least))
     width = max(len(one.sizes) for one in served)
     sizes = np.zeros((len(served), width), np.int64)
     speed = np.zeros((len(served), width))
@@ -218,7 +249,13 @@ def _choose(
             speed=speed,
             units=np.array([one.units // scale for one in served], np.int64),
             current=np.array([one.current for one in served], np.int64),
-            least=np.array([one.sizes[0] for one in served], np.int64),
+            least=np.array(
+                [
+                    one.sizes[0] if least[at] else 0
+                    for at, one in zip(chosen_rows, served, strict=True)
+                ],
+                np.int64,
+            ),
             left_s=np.array([one.table.left_s for one in served]),
             ends=np.array([one.table.is_known for one in served], bool),
             cost_s=np.array([one.table.cost_s for one in served]),
@@ -236,9 +273,44 @@ def _choose(
             one.table,
             one.sizes,
             is_scarce,
+            one.current,
+            one.state.view.target,
+            one.is_stopped,
         )
         for row, one in enumerate(served)
     }
+
+
+def _requests(ordered: Sequence[_Sized], scale: int, parameters: Parameters) -> list[TurnRequest]:
+    """Returns what each job of a pool needs at least, and whether it may be stopped.
+
+    Jobs take turns among equals: where some have another priority or queue, none is stopped.
+    """
+    ranks = {(one.job.view.priority, one.job.view.queue) for one in ordered}
+    return [
+        TurnRequest(
+            least=one.sizes[0] * one.units // scale,
+            runs=one.current > 0,
+            may_stop=len(ranks) == 1 and _may_stop(one, parameters.now),
+            is_stopped=one.is_stopped,
+            is_starving=_is_starving(one, parameters),
+        )
+        for one in ordered
+    ]
+
+
+def _may_stop(one: _Sized, now: float | None) -> bool:
+    """Whether a job may lose all that it holds now: it has had its turn, and tells what is left."""
+    if now is None or not one.current or not one.job.view.may_yield or not one.table.is_known:
+        return False
+    began = max((pod.created_at for pod in one.state.pods), default=now)
+    return now - began >= TURN_S and not one.state.has_succeeded
+
+
+def _is_starving(one: _Sized, parameters: Parameters) -> bool:
+    stopped = one.job.view.yielded_since
+    since = _created(one.job) if stopped is None else stopped
+    return parameters.now is not None and parameters.now - since > parameters.starve_after_s
 
 
 def _due_s(job: JobState, parameters: Parameters) -> float:
@@ -249,11 +321,8 @@ def _due_s(job: JobState, parameters: Parameters) -> float:
 
 def _order(one: _Sized, parameters: Parameters) -> tuple[int, float, str]:
     """Sort for minimums: jobs that hold something, then starving ones, then by age."""
-    created = _created(one.job)
-    now = parameters.now
-    is_starving = now is not None and now - created > parameters.starve_after_s
-    rank = 0 if one.current else 1 if is_starving else 2
-    return rank, created, str(one.id.job)
+    rank = 0 if one.current else 1 if _is_starving(one, parameters) else 2
+    return rank, _created(one.job), str(one.id.job)
 
 
 def _attained_s(job: JobState, size: int, parameters: Parameters) -> float:

@@ -47,6 +47,8 @@ class SizeReason(StrEnum):
     FASTER = "FasterWithMore"
     WORTH_MORE_ELSEWHERE = "WorthMoreElsewhere"
     OVER_COMMITTED = "OverCommitted"
+    YIELDS = "YieldsToOthers"
+    GOES_ON = "GoesOn"
     NOT_BOUND = "NotBoundInTime"
     # The size does not change.
     AT_MAXIMUM = "AtMaximum"
@@ -74,7 +76,11 @@ class RoleId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RoleTarget:
-    """The size that one role has and should have, and the reason."""
+    """The size that one role has and should have, and the reason.
+
+    A target of 0 is no size: the whole job gives its devices to others for a while. A job that has
+    done so has 0 now.
+    """
 
     current: int
     target: int
@@ -86,6 +92,16 @@ class RoleTarget:
     def delta(self) -> int:
         return self.target - self.current
 
+    @property
+    def stops(self) -> bool:
+        """Whether the job gives up all that it has, for a while."""
+        return self.current > 0 and not self.target
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job has given up what it had, and is to queue anew."""
+        return not self.current and self.target > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
@@ -93,13 +109,15 @@ class Parameters:
 
     `now` is the time of the decision, or None where there is none. A job that has waited for longer
     than `starve_after_s` goes before all others. `profiles` has what programs have measured in
-    earlier runs; it counts for jobs that name their program.
+    earlier runs; it counts for jobs that name their program. `stopped` has the jobs that have given
+    their devices to others.
     """
 
     max_load: Fraction = field(default_factory=lambda: parse_max_load(MAX_LOAD))
     now: float | None = None
     starve_after_s: float = 1800.0
     profiles: SharedProfiles | None = None
+    stopped: tuple[JobState, ...] = ()
 
 
 RoleTargets = Mapping[RoleId, RoleTarget]

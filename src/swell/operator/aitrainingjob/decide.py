@@ -113,6 +113,7 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
 
 def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float) -> Plan:
     """The plan for a job that is to run: endings first, then restarts, then missing children."""
+    status = suspension.without_past_yield(snapshot, status, now)
     # The order matters: sizes decide which pods are missing or surplus, and only what is wrong
     # with the others may end or restart the job.
     members = read_members(snapshot.members, snapshot)
@@ -133,7 +134,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     if end is not None:
         status = with_faults(snapshot, status, causes.final, now)
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
-    if snapshot.job.wants_suspension:
+    if suspension.is_wanted(snapshot, now):
         status = replace(status, target_replicas=targets)
         return _continue_suspension(snapshot, suspension.begun(snapshot, status, now), now)
     begun: Cause | None = None
@@ -217,17 +218,19 @@ def _continue_suspension(
     if (end := ending_of_suspended(snapshot, now)) is not None:
         ended = replace(suspension.ended(status), ending=end)
         return _continue_ending(snapshot, ended, end, now)
-    is_over = suspension.is_over(snapshot)
+    is_over = suspension.is_over(snapshot, now)
     if is_over:
         status = suspension.ended(status)
         # The jobs that it comes after are looked at in the next pass: it may not begin yet.
         status = status if snapshot.job.spec.after else _started(snapshot, status, now)
-    reason = JobReason.WAITING_FOR_ROOM if is_over else JobReason.SUSPENDED
+    reason, message = JobReason.WAITING_FOR_ROOM, REASON_TEXT[JobReason.WAITING_FOR_ROOM]
+    if not is_over:
+        reason, message = suspension.reason_of(snapshot)
     members = read_members(snapshot.members, snapshot)
     status = sizes.with_targets(snapshot, status, members.sizes if members else None, now)
     status = counted(snapshot, status)
     status = in_phase(
-        snapshot, status, Phase.PENDING, reason=reason.value, message=REASON_TEXT[reason], now=now
+        snapshot, status, Phase.PENDING, reason=reason.value, message=message, now=now
     )
     written = write_status(snapshot, status, now)
     actions = [] if is_over else suspension.release_actions(snapshot, status, now)
@@ -239,6 +242,7 @@ def _continue_suspension(
                 written.again_at,
                 next_deadline(snapshot, now),
                 deadline_at(snapshot),
+                suspension.yields_until(status),
             ],
             now,
         ),

@@ -105,6 +105,7 @@ class JobReason(Enum):
     WAITING_FOR_ROOM = "WaitingForRoom"
     CONTAINERS_STARTING = "ContainersStarting"
     SUSPENDED = "Suspended"
+    YIELDED = "Yielded"
     WAITING_FOR_JOBS = "WaitingForJobs"
     # Events that are no reason of a phase.
     RESIZED = "Resized"
@@ -137,6 +138,7 @@ REASON_TEXT: dict[JobReason, str] = {
     JobReason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
     JobReason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",
     JobReason.SUSPENDED: "the job is suspended: it has given back its pods, or is about to",
+    JobReason.YIELDED: "the job has given its devices to others for a while, as the policy decided",
     JobReason.RESUMED: "the job is no longer suspended, and queues anew",
     JobReason.WAITING_FOR_JOBS: "jobs that this one comes after have not succeeded yet",
     JobReason.DEPENDENCY_FAILED: "a job that this one comes after has failed or is gone",

@@ -32,6 +32,7 @@ from swell.api.aitrainingjob import (
     Restart,
     RestartsRecord,
     Suspension,
+    Yield,
 )
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
@@ -144,6 +145,7 @@ def _sound(
         epoch=status.epoch if is_count(status.epoch) else 0,
         restart=_sound_restart(status.restart, now),
         suspension=_sound_suspension(status.suspension, now),
+        yielded=_sound_yield(status.yielded),
         paused_at=sound_time(status.paused_at),
         preemptions=status.preemptions if is_count(status.preemptions) else 0,
         preempted_epoch=status.preempted_epoch if is_count(status.preempted_epoch) else 0,
@@ -189,6 +191,13 @@ def _sound_suspension(record: Suspension | None, now: float) -> Suspension | Non
     if record is None or sound_time(record.started_at):
         return record
     return Suspension(started_at=format_time(now))
+
+
+def _sound_yield(record: Yield | None) -> Yield | None:
+    """A record without times says nothing: the job goes on."""
+    if record is None or not (sound_time(record.since) and sound_time(record.until)):
+        return None
+    return record
 
 
 def _with_ending(

@@ -38,7 +38,7 @@ from swell.operator.aitrainingjob.snapshot import (
     is_surplus,
 )
 from swell.operator.aitrainingjob.stragglers import straggler_condition
-from swell.operator.aitrainingjob.suspension import running_again
+from swell.operator.aitrainingjob.suspension import reason_of, running_again
 from swell.operator.framework.dependencies import DEPENDENCY_FAILED, failed
 from swell.operator.framework.recovery import kept_conditions, sound_time
 from swell.operator.framework.reports import REPORT_PACE_S, report_is_due
@@ -232,8 +232,10 @@ def events(
     if _holds(DEADLINE_MISSED, status) and not _holds(DEADLINE_MISSED, old):
         yield make.warning(JobReason.DEADLINE_MISSED.value, f"not done at {spec.deadline}")
     if (status.suspension is None) is not (old.suspension is None):
-        reason = JobReason.RESUMED if status.suspension is None else JobReason.SUSPENDED
-        yield make.normal(reason.value, REASON_TEXT[reason])
+        reason, text = JobReason.RESUMED, REASON_TEXT[JobReason.RESUMED]
+        if status.suspension is not None:
+            reason, text = reason_of(snapshot)
+        yield make.normal(reason.value, text)
     slow = straggler_condition(status)
     if slow is not None and slow.status == "True" and slow != straggler_condition(old):
         yield make.warning(slow.reason, slow.message)

@@ -59,6 +59,8 @@ def job_body(
             "annotations": {TRAINING: "true", **({PROFILE: job.program.name} if shares else {})},
         },
         "spec": {
+            # Saving is part of what a start costs: programs are always ready to leave.
+            "saveSeconds": 0,
             "replicaSpecs": {
                 ROLE: {
                     "replicas": least,
@@ -67,7 +69,7 @@ def job_body(
                     "edlPolicy": "Auto" if most > least else "Never",
                     "template": {"spec": {"containers": [container], "affinity": affinity}},
                 }
-            }
+            },
         },
     }
 
