@@ -9,152 +9,169 @@ of all others the best score is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heapify, heappop, heapreplace
+from heapq import nlargest
+from math import inf
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from swell.scheduler.hooks import GatheringScores
-from swell.scheduler.model.resources import Matrix, Places, Vector
+from swell.scheduler.hooks import CellScoresAhead
+from swell.scheduler.model.domain_tree import Cells
+from swell.scheduler.model.resources import Matrix, Vector
+from swell.scheduler.model.tasks import Shape
 
 # Scores are rounded to millionths, so that sums that are equal on paper are equal as floats, too,
 # and ties are broken by the order of nodes instead of by rounding errors.
 SCORE_STEPS = 1e6
-# Up to so many cells are looked at one by one; more of them cost less all at once.
-_FEW_CELLS = 8
-# In larger cells only as many nodes as there are tasks are looked at, the best ones. As many as
+# Of larger cells only as many nodes as there are tasks are looked at, the best ones. As many as
 # `placement.CHUNK`, so that a cell that is not large never has more nodes than such a choice.
-_CELL_MAX = 32
+_CELL_MAX: Final = 32
 
-# Returns the scores of a node after 0, 1, ... n - 1 tasks were placed there.
-ScoresAfter = Callable[[int], list[float]]
+
+class NodesAhead(NamedTuple):
+    """The scores of nodes without their cells, -inf where a task does not fit.
+
+    `rows` has them laid out by cells: a row for none placed there, for one, and so on. `of_node`
+    returns those of one node after 0, 1, ... n - 1 tasks were placed there.
+    """
+
+    rows: Matrix
+    of_node: Callable[[int], list[float]]
 
 
 def gathered_nodes(
-    after: Matrix, gathering: GatheringScores, n: int, scores_after: ScoresAfter
+    shape: Shape, n: int, cells: Cells, nodes: NodesAhead, ahead: CellScoresAhead
 ) -> list[int]:
-    """Returns the nodes that n equal tasks take one after the other, as many as there is room for.
+    """Returns the nodes that n tasks of a shape take in turn, as many as there is room for."""
+    search = _CellSearch(shape, n, cells, nodes, ahead)
+    while len(search.chosen) < n and search.place_in_best_cell():
+        pass
+    return search.chosen
 
-    `after` has the scores of the nodes without their cells, -inf where a task does not fit: a row
-    for none placed there, for one, and so on. `scores_after` tells more of one node.
-    """
-    if gathering.ahead is None:
-        return []
-    search = _CellSearch(after, gathering, n, scores_after)
-    of_cells, placed = np.rint(gathering.of_cells * SCORE_STEPS), gathering.ahead()
-    chosen: list[int] = []
-    while len(chosen) < n:
-        found = search.in_best_cell(of_cells, n - len(chosen))
-        if not found:
-            break
-        chosen += found
-        if len(chosen) < n:
-            cells, scores = placed(found[0], len(found))
-            of_cells[cells] = np.rint(scores * SCORE_STEPS)
-    return chosen
+
+class _CellNodes:
+    """The nodes of one cell that tasks may take, with their scores as they are by now."""
+
+    def __init__(self, nodes: list[int], slots: list[int], scores: list[float]) -> None:
+        self.nodes = nodes
+        self.slots = slots
+        self.scores = scores
+        # By place in these lists, of nodes that were taken: how often, and the scores after that.
+        self.taken: dict[int, tuple[int, list[float]]] = {}
+
+    def first_best(self) -> int:
+        return self.nodes[self.scores.index(max(self.scores))]
 
 
 class _CellSearch:
     """The scores of nodes and cells as they are after the tasks placed so far."""
 
     def __init__(
-        self, after: Matrix, gathering: GatheringScores, n: int, scores_after: ScoresAfter
+        self, shape: Shape, n: int, cells: Cells, nodes: NodesAhead, ahead: CellScoresAhead
     ) -> None:
-        self._after = after
-        self._scores: Vector = after[0].copy()
-        self._cells = gathering.cells
-        self._best = gathering.cells.maxima(self._scores)
+        self.chosen: list[int] = []
         self._n = n
-        self._scores_after = scores_after
-        self._rows: dict[int, list[float]] = {}
-        self._taken: dict[int, int] = {}
+        self._cells = cells
+        self._rows, self._of_node = nodes
+        self._ahead = ahead
+        # By cell: its best node without the cell, and with it.
+        self._best = cells.maxima(self._rows[0])
+        self._total: Vector = ahead.begin(shape)
+        self._total += self._best
+        self._nodes_of: dict[int, _CellNodes] = {}
 
-    def in_best_cell(self, extra: Vector, n: int) -> list[int]:
-        """Places up to n tasks in the best cell, as long as no other cell has a better node."""
-        total = self._best + extra
-        cell, bound = self._best_and_next(total, extra)
-        if bound is None:
-            return []
-        own, other = float(extra[cell]), -1
-        heads = [(-own - score, node) for node, score in self._top(cell, n)]
-        heapify(heads)
-        found: list[int] = []
-        while heads and len(found) < n:
-            head, node = heads[0]
-            if found and head >= bound:
-                if head == bound and other < 0:
-                    other = self._first_node(total, extra)
-                if (head, node) > (bound, other):
+    def place_in_best_cell(self) -> bool:
+        """Places tasks in the best cell, as long as no other cell has a better node.
+
+        Returns False if no node takes any.
+        """
+        cell, highest, bound = self._best_cell()
+        if highest == -inf:
+            return False
+        there = self._nodes_of.get(cell) or self._open(cell)
+        scores, own = there.scores, highest - self._best.item(cell)
+        chosen, n_before = self.chosen, len(self.chosen)
+        rival = -1  # the first of the nodes elsewhere that are as good as the bound, once asked for
+        best = max(scores)
+        while best > -inf:
+            at = scores.index(best)
+            if own + best <= bound and len(chosen) > n_before:
+                if own + best == bound and rival < 0:
+                    rival = self._first_node(bound)
+                if own + best < bound or there.nodes[at] > rival:
                     break
-            found.append(node)
-            score = self._place(node)
-            if score == -np.inf:
-                heappop(heads)
+            chosen.append(there.nodes[at])
+            scores[at] = self._place(there, at)
+            if len(chosen) == self._n:
+                break
+            best = max(scores)
+        self._ahead.place(cell, chosen[n_before:])
+        if len(chosen) < self._n:
+            # The best node left is among these: all others of the cell are worse than each that was
+            # looked at, and as many as there are tasks were.
+            self._best[cell] = best
+            self._update(cell, own + best)
+        return True
+
+    def _best_cell(self) -> tuple[int, float, float]:
+        """Returns the cell with the best node, its score, and that of the best of all others.
+
+        Of equal nodes the first decides. The cell is taken out of the scores.
+        """
+        total = self._total
+        cell = int(total.argmax())
+        highest = total.item(cell)
+        total[cell] = -inf
+        bound = total.item(total.argmax())
+        if bound == highest > -inf:
+            total[cell] = highest
+            cell = int(self._cells.of_node[self._first_node(highest)])
+            total[cell] = -inf
+        return cell, highest, bound
+
+    def _update(self, cell: int, score: float) -> None:
+        """Counts the scores of cells anew that tasks in one cell have changed."""
+        near = self._ahead.near(cell)
+        if near is None:
+            self._total[cell] = score
+            return
+        cells, of_cells = near
+        of_cells += self._best[cells]
+        self._total[cells] = of_cells
+
+    def _first_node(self, highest: float) -> int:
+        """Returns the first of all nodes with the highest score."""
+        tied: list[int] = (self._total == highest).nonzero()[0].tolist()
+        found: list[int] = []
+        untouched: list[int] = []
+        for cell in tied:
+            there = self._nodes_of.get(cell)
+            if there is None:
+                untouched.append(cell)
             else:
-                heapreplace(heads, (-own - score, node))
-        # Fewer than n were placed, or nobody asks any more: the best node left is among these.
-        self._best[cell] = -own - heads[0][0] if heads else -np.inf
+                found.append(there.first_best())
+        if untouched:
+            found.append(self._cells.first_best(self._rows[0], np.array(untouched)))
+        return min(found)
+
+    def _open(self, cell: int) -> _CellNodes:
+        nodes, slots = self._cells.nodes_in(cell)
+        scores: list[float] = self._rows[0].take(slots).tolist()
+        if len(nodes) > _CELL_MAX:
+            # In order of their places, as the first of equal ones is taken.
+            best = sorted(nlargest(self._n, range(len(nodes)), key=scores.__getitem__))
+            nodes, slots = [nodes[at] for at in best], [slots[at] for at in best]
+            scores = [scores[at] for at in best]
+        found = self._nodes_of[cell] = _CellNodes(nodes, slots, scores)
         return found
 
-    def _best_and_next(self, total: Vector, extra: Vector) -> tuple[int, float | None]:
-        """Returns the cell with the best node, and the negated score of the best of all others.
-
-        Of equal nodes the first decides. The cell is taken out of `total`.
-        """
-        best = int(total.argmax())
-        highest = float(total[best])
-        if highest == -np.inf:
-            return best, None
-        total[best] = -np.inf
-        bound = float(total.max())
-        if bound == highest:
-            total[best] = highest
-            best = int(self._cells.of_node[self._first_node(total, extra)])
-            total[best] = -np.inf
-        return best, -bound
-
-    def _first_node(self, total: Vector, extra: Vector) -> int:
-        """Returns the first of all nodes whose score is the highest of these cells."""
-        is_best = total == total.max()
-        tied = np.flatnonzero(is_best).tolist()
-        if len(tied) <= _FEW_CELLS:
-            members = (self._cells.members[cell] for cell in tied)
-            return min(int(nodes[self._scores[nodes].argmax()]) for nodes in members)
-        at = self._cells.of_node
-        return int(np.where(is_best[at], self._scores + extra[at], -np.inf).argmax())
-
-    def _top(self, cell: int, n: int) -> list[tuple[int, float]]:
-        """Returns the nodes of a cell that n tasks may take, with their scores."""
-        members = self._cells.members[cell]
-        scores = self._scores[members]
-        if len(members) > _CELL_MAX:
-            best = best_places(scores, n)
-            members, scores = members[best], scores[best]
-        pairs = zip(members.tolist(), scores.tolist(), strict=True)
-        return [pair for pair in pairs if pair[1] > -np.inf]
-
-    def _place(self, node: int) -> float:
+    def _place(self, there: _CellNodes, at: int) -> float:
         """Places one task on a node; returns the node's score for the next."""
-        taken = self._taken[node] = self._taken.get(node, 0) + 1
-        row = self._rows.get(node)
-        if row is None:
-            row = self._rows[node] = self._after[:, node].tolist()
-        if taken == len(row) < self._n:
-            row = self._rows[node] = self._scores_after(node)
-        # After the last task of all nobody asks any more.
-        score = row[taken] if taken < len(row) else -np.inf
-        self._scores[node] = score
+        n, row = there.taken.get(at) or (0, self._rows[:, there.slots[at]].tolist())
+        n += 1
+        if n == len(row) < self._n:
+            row = self._of_node(there.nodes[at])
+        there.taken[at] = (n, row)
+        # Nobody asks after the last task of all.
+        score: float = row[n] if n < len(row) else -inf
         return score
-
-
-def best_places(scores: Vector, n: int) -> Places:
-    """Returns the n best places, the first of equal ones; none where the score is -inf."""
-    # n is small and ties are many: repeated argmax is faster than sorting all nodes.
-    scores = scores.copy()
-    found: list[int] = []
-    while len(found) < min(n, len(scores)):
-        best = int(scores.argmax())
-        if scores[best] == -np.inf:
-            break
-        found.append(best)
-        scores[best] = -np.inf
-    return np.array(found, dtype=np.intp)

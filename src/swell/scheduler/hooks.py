@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
@@ -54,26 +56,41 @@ class DomainScores:
     bonus: Vector
 
 
-@dataclass(frozen=True, slots=True)
-class GatheringScores:
+class CellScoresAhead(Protocol):
+    """What the scores of cells are, and will be when more tasks like one have been placed."""
+
+    def begin(self, shape: Shape) -> Vector:
+        """Returns the score of every cell for a task of a shape, rounded."""
+
+    def place(self, cell: int, nodes: Sequence[int]) -> None:
+        """Places a task on each of these nodes of a cell, in thought."""
+
+    def near(self, cell: int) -> tuple[slice | Indexes, Vector] | None:
+        """Returns the cells whose scores change with tasks in one of them, and their scores.
+
+        What changes for all nodes alike does not count. None if no score changes.
+        """
+
+
+class GatheringScores(NamedTuple):
     """Scores of nodes for one task, equal for all nodes of one cell of the network.
 
-    A task that is placed raises the score of its own cell at least as much as of any other, for
-    the next task like it. `settled` are the nodes for which this holds; None means all. `ahead`
-    begins to foresee them, where that is possible: it returns a function that is told on which
-    node, or others of its cell, how many more such tasks are placed, and returns the cells whose
-    scores change against those of all others, with their scores then.
+    `scores` returns those of all cells in score steps, not rounded. A task that is placed raises
+    the score of its own cell at least as much as of any other, for the next task like it. `settled`
+    are the nodes for which this holds; None means all. `ahead` foresees them where that is
+    possible.
     """
 
-    of_cells: Vector
     cells: Cells
+    scores: Callable[[], Vector]
     settled: Mask | None = None
-    ahead: Callable[[], Callable[[int, int], tuple[Indexes, Vector]]] | None = None
+    ahead: CellScoresAhead | None = None
 
     @property
     def of_nodes(self) -> Vector:
-        scores: Vector = self.of_cells[self.cells.of_node]
-        return scores
+        """The scores of all nodes, rounded as all scores are."""
+        found: Vector = np.rint(self.scores())[self.cells.of_node]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,11 +229,15 @@ class NodeScores:
 
     def of_load(self, shape: Shape, columns: NodeColumns) -> Vector:
         """Returns the part of the score that depends on the load with one more task."""
-        if not self._load_scores:
-            return np.zeros(columns.idle.shape[1])
         fill = columns.allocatable - columns.idle
         fill += shape.request[:, None]
         fill /= columns.divisor
+        return self.of_fill(shape, fill)
+
+    def of_fill(self, shape: Shape, fill: Matrix) -> Vector:
+        """Returns the same from the shares of the resources that are used, the task included."""
+        if not self._load_scores:
+            return np.zeros(fill.shape[1])
         first, *others = self._load_scores
         total = first(shape, fill)
         for score in others:

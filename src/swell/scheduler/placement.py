@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell.scheduler.gathering import SCORE_STEPS, gathered_nodes
+from swell.scheduler.gathering import SCORE_STEPS, NodesAhead, gathered_nodes
 from swell.scheduler.hooks import GatheringScores, Tiers, flat
 from swell.scheduler.model.nodes import slots
 from swell.scheduler.model.reasons import NodeCount, WaitReason, histogram
@@ -118,17 +118,14 @@ class Placer:
         """
         shape, of_queue = task.shape, self._queue_score(task)
         scope = self._scope_of(task)
-        is_free = scope is None and of_queue is None
-        if gathering is not None and gathering.ahead is not None and is_free and n > 1:
-            ahead = self._ahead
-            found = gathered_nodes(
-                ahead.of_nodes(shape), gathering, n, lambda node: ahead.of_node(shape, node, n)
-            )
-            if found:
-                return NodeChoices(found, True)
+        if scope is None and of_queue is None and gathering is not None and n > 1:
+            found = self._foreseen(shape, n, gathering)
+            if found is not None and (found or self._nodes.idle_is_future):
+                # Where nothing is leaving there is nothing to wait for.
+                return NodeChoices(found, True) if found else None
         extra = of_queue
         if gathering is not None:
-            near = np.rint(gathering.of_nodes * SCORE_STEPS)
+            near = gathering.of_nodes
             extra = near if extra is None else extra + near
         for now in (True, False):
             scores = self._scores.current(shape, now=now)
@@ -149,6 +146,17 @@ class Placer:
             found = self._scores.in_turn(shape, n, scores, now=now, extra=extra, bound=bound)
             return NodeChoices(found, now)
         return None
+
+    def _foreseen(self, shape: Shape, n: int, gathering: GatheringScores) -> list[int] | None:
+        """Returns where n tasks of a shape can start, each after those before it.
+
+        None if how the scores change with each of them cannot be foreseen.
+        """
+        cells, ahead = gathering.cells, self._ahead
+        if gathering.ahead is None:
+            return None
+        nodes = NodesAhead(ahead.of_nodes(shape, cells), lambda node: ahead.of_node(shape, node, n))
+        return gathered_nodes(shape, n, cells, nodes, gathering.ahead)
 
     def node_for(self, task: Task) -> NodeChoice | None:
         """Returns the best node for one task, one where it can start now before one for later.
@@ -180,7 +188,7 @@ class Placer:
     def _with_task_scores(self, task: Task, scores: Vector) -> Vector:
         gathering = self._gathering(task) if self._gathering_scores else None
         if gathering is not None:
-            scores = scores + np.rint(gathering.of_nodes * SCORE_STEPS)
+            scores = scores + gathering.of_nodes
         for score in self._task_scores:
             extra = score(task)
             if extra is not None:

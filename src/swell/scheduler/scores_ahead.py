@@ -6,11 +6,13 @@ kept by node, and for a few tasks each: one call of the scoring plugins serves a
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from swell.scheduler.model.domain_tree import Cells
 from swell.scheduler.model.nodes import NodeTable, fits
 from swell.scheduler.model.resources import Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
@@ -18,8 +20,22 @@ from swell.scheduler.node_scores import NodeScores
 
 # After 0, 1 and 2 tasks on each node its score is known at once: few get more of one gang.
 _N_ROWS: Final = 3
+_NEVER: Final = -1  # before any position in the log of changes
 # When a larger part of the nodes changed, all are looked at, and equal ones once.
 _STALE_PART_MAX: Final = 1 / 4
+
+
+_Amounts = NDArray[np.float64]  # resources x numbers of tasks x 1
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The scores for one shape."""
+
+    amounts: Matrix
+    base: Vector  # the part that does not depend on the load
+    cells: Cells  # by which they are laid out
+    position: int  # in the log of changes, as of which they are
 
 
 class ScoresAhead:
@@ -28,34 +44,37 @@ class ScoresAhead:
     def __init__(self, nodes: NodeTable, scores: NodeScores) -> None:
         self._nodes = nodes
         self._scores = scores
-        # By shape: the scores, the part of them that does not depend on the load, and the position
-        # in the log of changes as of which they are.
-        self._rows: dict[Shape, tuple[Matrix, Vector, int]] = {}
+        self._rows: dict[Shape, _Rows] = {}
+        self._taken_by: dict[tuple[Shape, int], tuple[_Amounts, _Amounts]] = {}
 
-    def of_nodes(self, shape: Shape) -> Matrix:
+    def of_nodes(self, shape: Shape, cells: Cells) -> Matrix:
         """Returns the scores after 0, 1 and 2 tasks started on each node: a row for each number.
 
-        Where no further task can start the score is -inf. Not to be written to.
+        They are laid out by cells. Where no further task can start the score is -inf. Not to be
+        written to.
         """
         nodes, position = self._nodes, len(self._nodes.changes)
         base = self._scores.of_allowed(shape)
-        rows, known_base, known = self._rows.get(shape, (None, base, 0))
-        if rows is None or known_base is not base:
-            rows, stale = np.empty((_N_ROWS, len(nodes))), None
-        elif known == position:
-            return rows
-        else:
-            stale = list({*nodes.changes[known:]})
+        known = self._rows.get(shape)
+        if known is None or known.base is not base or known.cells is not cells:
+            amounts = np.full((_N_ROWS, cells.n_rows * cells.n_columns), -np.inf)
+            known = self._rows[shape] = _Rows(amounts, base, cells, _NEVER)
+        if known.position == position:
+            return known.amounts
+        stale = None if known.position == _NEVER else nodes.changed_since(known.position)
+        known.position = position
         if stale is None or len(stale) > _STALE_PART_MAX * len(nodes):
             states, at = np.unique(nodes.state_of(), return_inverse=True)
-            rows[:] = self._after(shape, states, _N_ROWS)[:, at] + base
+            known.amounts[:, cells.slots] = self._after(shape, states, _N_ROWS)[:, at] + base
         else:
-            places = np.array(stale, dtype=np.intp)
+            # Each once: many change with more than one gang.
+            is_stale = np.zeros(len(nodes), dtype=np.bool_)
+            is_stale[stale] = True
+            places = is_stale.nonzero()[0]
             scores = self._after(shape, nodes.state_of(places), _N_ROWS)
-            scores += base[places]
-            rows[:, places] = scores
-        self._rows[shape] = (rows, base, position)
-        return rows
+            scores += base.take(places)
+            known.amounts[:, cells.slots.take(places)] = scores
+        return known.amounts
 
     def of_node(self, shape: Shape, node: int, n: int) -> list[float]:
         """Returns the scores of one node after 0, 1, ... n - 1 tasks started there."""
@@ -66,19 +85,26 @@ class ScoresAhead:
     def _after(self, shape: Shape, states: Places, n: int) -> Matrix:
         """Computes the scores in some states (columns) after 0, 1, ... n - 1 tasks."""
         nodes, scores = self._nodes, self._scores
-        # All after none, all after one, and so on.
-        columns = nodes.states.columns(np.concatenate([states] * n))
-        taken = np.multiply.outer(shape.request, _counting(n, len(states)))
-        idle = columns.idle - taken
-        found = scores.of_load(shape, columns._replace(idle=idle))
+        columns = nodes.states.columns(states)
+        # All after none, all after one, and so on: one array for all, as its arithmetic costs
+        # less than the calls.
+        size = (len(shape.request), n * len(states))
+        taken, with_next = self._taken(shape, n)
+        idle = (columns.idle[:, None, :] - taken).reshape(size)
+        fill = (columns.allocatable - columns.idle)[:, None, :] + with_next
+        fill /= columns.divisor[:, None, :]
+        found = scores.of_fill(shape, fill.reshape(size))
         fitting = fits(shape, scores.usable(shape, idle))
         if not nodes.idle_is_future:
-            fitting &= fits(shape, scores.usable(shape, columns.future - taken))
+            future = (columns.future[:, None, :] - taken).reshape(size)
+            fitting &= fits(shape, scores.usable(shape, future))
         found[~fitting] = -np.inf
         return found.reshape(n, -1)
 
-
-@lru_cache(maxsize=512)
-def _counting(n: int, n_times: int) -> Vector:
-    """Returns 0, 1, ... n - 1, each so many times."""
-    return np.arange(float(n)).repeat(n_times)
+    def _taken(self, shape: Shape, n: int) -> tuple[_Amounts, _Amounts]:
+        """Returns what 0, 1, ... n - 1 tasks take of each resource, and the same with one more."""
+        found = self._taken_by.get((shape, n))
+        if found is None:
+            all_ = np.multiply.outer(shape.request, np.arange(n + 1.0))[:, :, None]
+            found = self._taken_by[shape, n] = (all_[:, :-1], all_[:, 1:])
+        return found

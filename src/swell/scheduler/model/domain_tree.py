@@ -22,11 +22,13 @@ from swell.scheduler.model.resources import Mask, Matrix, Places, Vector
 ROOT_NAME: Final = "<cluster-top-hypernode>"
 NO_DOMAIN: Final = -1
 Indexes = NDArray[np.intp]
-_NOWHERE: Final[Indexes] = np.empty(0, dtype=np.intp)
 
 
 class Cells:
-    """Classes of nodes that are in exactly the same domains."""
+    """Classes of nodes that are in exactly the same domains.
+
+    They are numbered so that those of a domain follow one another, as far as domains are nested.
+    """
 
     def __init__(self, of_node: Indexes) -> None:
         self.of_node = of_node
@@ -34,28 +36,53 @@ class Cells:
         n = int(of_node.max()) + 1 if len(of_node) else 0
         bounds = np.searchsorted(of_node[order], np.arange(n + 1))
         self.members = [order[bounds[k] : bounds[k + 1]] for k in range(n)]
-        self._order, self._starts = order, bounds[:-1]
         # One node of each: what holds of it by its domains holds of all.
         self.firsts: Indexes = np.array([one[0] for one in self.members], dtype=np.intp)
+        # Amounts of nodes are laid out as a matrix whose columns have nodes of one cell each, so
+        # that one maximum over its few rows is that of all columns. Cells of more nodes than others
+        # have several columns; places that are left over belong to no node.
+        sizes = np.diff(bounds)
+        self.n_rows = max(-(-len(order) // n), 1) if n else 1
+        n_columns = -(-sizes // self.n_rows)
+        self._starts = np.cumsum(n_columns) - n_columns
+        self.n_columns = int(n_columns.sum())
+        self._has_one_column_each = self.n_columns == n
+        within = np.arange(len(order)) - bounds[of_node[order]]
+        column = self._starts[of_node[order]] + within // self.n_rows
+        self.slots: Indexes = np.empty(len(order), dtype=np.intp)
+        self.slots[order] = within % self.n_rows * self.n_columns + column
+        # The node of each place.
+        self._node_at = np.full(self.n_rows * self.n_columns, len(order), dtype=np.intp)
+        self._node_at[self.slots] = np.arange(len(order))
+        self._nodes_in: dict[int, tuple[list[int], list[int]]] = {}
 
     def members_of(self, place: int) -> Places:
         """Returns the nodes of the cell that a node is in."""
         found: Places = self.members[self.of_node[place]]
         return found
 
-    def maxima(self, scores: Vector) -> Vector:
-        """Returns the highest score in each cell."""
-        found: Vector = np.maximum.reduceat(scores[self._order], self._starts)
+    def nodes_in(self, cell: int) -> tuple[list[int], list[int]]:
+        """Returns the nodes of a cell, and where their amounts are in a row laid out by cells."""
+        found = self._nodes_in.get(cell)
+        if found is None:
+            members = self.members[cell]
+            found = self._nodes_in[cell] = (members.tolist(), self.slots[members].tolist())
         return found
 
+    def first_best(self, row: Vector, cells: Indexes) -> int:
+        """Returns the first of the nodes that are the best of one of these cells each."""
+        if not self._has_one_column_each:
+            return min(
+                int(nodes[row[self.slots[nodes]].argmax()])
+                for nodes in (self.members[cell] for cell in cells.tolist())
+            )
+        at = row.reshape(self.n_rows, self.n_columns).take(cells, axis=1).argmax(axis=0)
+        return int(self._node_at[at * self.n_columns + cells].min())
 
-@dataclass(frozen=True, slots=True)
-class NearCells:
-    """The cells that have a domain below the root in common with one cell, and its domains."""
-
-    cell: int
-    domains: list[int]
-    cells: Indexes
+    def maxima(self, row: Vector) -> Vector:
+        """Returns the highest amount in each cell, of a row that is laid out by cells."""
+        found: Vector = np.maximum.reduce(row.reshape(self.n_rows, self.n_columns))
+        return found if self._has_one_column_each else np.maximum.reduceat(found, self._starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +159,12 @@ class DomainTree:
             layer[self.places[of_tier]] = self.owners[of_tier]
         self._stacked = np.stack(list(self._layers.values()))
         cell = np.zeros(n_nodes, dtype=np.intp)
-        for tier in self._tiers_upwards():
-            # A number for each pair of the cell so far and the domain of this tier.
+        for tier in reversed(self._tiers_upwards()):
+            # A number for each pair of the cell so far and the domain of this tier, by the cell.
             pairs = cell * (len(names) + 1) + self._layers[tier]
             cell = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         self.cells = Cells(cell)
-        self._near: dict[int, NearCells] = {}
+        self._cells_of: dict[tuple[int, ...], slice | Indexes] = {}
 
     def sums(self, amounts: Matrix) -> Matrix:
         """Returns the sum over each domain's nodes of amounts (rows x nodes): rows x domains."""
@@ -155,22 +182,15 @@ class DomainTree:
             in_layers = np.concatenate((amounts[row],) * n_layers)
             totals[row] += np.bincount(at, in_layers, n + 1)[:n]
 
-    def domains_at(self, place: int) -> list[int]:
-        """Returns the domains below the root that a node is in."""
-        found: list[int] = self._stacked[:, place].tolist()
-        return [domain for domain in found if domain < self.root]
-
-    def near(self, place: int) -> NearCells:
-        """Returns the domains below the root that a node is in, and all their cells."""
-        cell = self.cells.of_node.item(place)
-        found = self._near.get(cell)
+    def cells_of(self, *domains: int) -> slice | Indexes:
+        """Returns the cells of some domains' nodes, as a slice if they follow one another."""
+        found = self._cells_of.get(domains)
         if found is None:
-            domains = self.domains_at(place)
-            # All of them: one may be beside another, and not around it.
-            nodes = np.concatenate([_NOWHERE, *(self.members[domain] for domain in domains)])
-            found = self._near[cell] = NearCells(
-                cell, domains, np.unique(self.cells.of_node[nodes])
-            )
+            nodes = np.concatenate([self.members[domain] for domain in domains])
+            cells = np.unique(self.cells.of_node[nodes])
+            first, end = int(cells[0]), int(cells[-1]) + 1
+            found = slice(first, end) if end - first == len(cells) else cells
+            self._cells_of[domains] = found
         return found
 
     def at_tier(self, tier: int) -> Indexes | None:

@@ -15,7 +15,7 @@ import numpy as np
 from swell.scheduler.model.resources import Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
 
-_COLUMNS_MIN = 64
+_ROWS_MIN = 64
 
 
 class NodeColumns(NamedTuple):
@@ -36,9 +36,9 @@ class NodeStates:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        # One column a state: its four parts, one below the other. A column of its own is what a new
-        # state is made from, compared by and kept as, at the cost of one small array each.
-        self._columns: Matrix = np.zeros((len(NodeColumns._fields) * width, _COLUMNS_MIN))
+        # One row a state: its four parts, one after the other. A row of its own is what a new state
+        # is made from, compared by and kept as, at the cost of one small array each.
+        self._rows: Matrix = np.zeros((_ROWS_MIN, len(NodeColumns._fields) * width))
         self._numbers: dict[bytes, int] = {}
         # By serial of the shape and whether the task starts now: by state, the state that follows;
         # and what has to be subtracted from a state's row.
@@ -52,18 +52,18 @@ class NodeStates:
         self.idle_is_future = self.idle_is_future and bool((idle == future).all())
         divisor = np.where(allocatable == 0, np.inf, allocatable)
         columns = np.concatenate([allocatable, idle, future, divisor])
-        return [self._number(column) for column in np.ascontiguousarray(columns.T)]
+        return [self._number(row) for row in np.ascontiguousarray(columns.T)]
 
     def columns(self, states: Sequence[int] | Places) -> NodeColumns:
         """Returns the amounts of some states."""
-        return self._parts(self._columns.take(states, axis=1))
+        return self._parts(self._rows.take(states, axis=0))
 
     def used(self, states: Places, resources: Places) -> Matrix:
         """Returns what is used of some resources in some states: one column a state."""
-        columns = self._columns.take(states, axis=1)
-        found: Matrix = columns.take(resources, axis=0)
-        found -= columns.take(resources + self._width, axis=0)
-        return found
+        rows = self._rows.take(states, axis=0)
+        found = rows.take(resources, axis=1)
+        found -= rows.take(resources + self._width, axis=1)
+        return np.ascontiguousarray(found.T)
 
     def since(self, number: int, shape: Shape, *, now: bool) -> NodeColumns:
         """Returns the amounts of all states from this number on.
@@ -72,9 +72,9 @@ class NodeStates:
         have no numbers yet unless they have been seen.
         """
         self.following(shape, now=now)
-        columns = self._columns[:, number : self.n]
-        after = columns - self._taken[shape.serial, now][:, None]
-        return self._parts(np.concatenate((columns, after), axis=1))
+        rows = self._rows[number : self.n]
+        after = rows - self._taken[shape.serial, now]
+        return self._parts(np.concatenate((rows, after)))
 
     def following(self, shape: Shape, *, now: bool) -> dict[int, int]:
         """Returns the known next states when one task of the shape is placed, by state.
@@ -95,29 +95,30 @@ class NodeStates:
         following = self.following(shape, now=now)
         found = following.get(state)
         if found is None:
-            column = self._columns[:, state] - self._taken[shape.serial, now]
+            row = self._rows[state] - self._taken[shape.serial, now]
             self.idle_is_future = self.idle_is_future and now
-            found = following[state] = self._number(column)
+            found = following[state] = self._number(row)
         return found
 
     def before(self, state: int, shape: Shape, *, now: bool) -> int:
         """Returns the state that one follows when a task of the shape is placed."""
         self.following(shape, now=now)
-        return self._number(self._columns[:, state] + self._taken[shape.serial, now])
+        return self._number(self._rows[state] + self._taken[shape.serial, now])
 
-    def _number(self, column: Vector) -> int:
-        key = column.tobytes()
+    def _number(self, row: Vector) -> int:
+        key = row.tobytes()
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = self.n
             self.n += 1
-            if number == self._columns.shape[1]:
-                self._columns = np.pad(self._columns, ((0, 0), (0, number)))
-            self._columns[:, number] = column
+            if number == len(self._rows):
+                self._rows = np.pad(self._rows, ((0, number), (0, 0)))
+            self._rows[number] = row
         return number
 
-    def _parts(self, columns: Matrix) -> NodeColumns:
-        width = self._width
+    def _parts(self, rows: Matrix) -> NodeColumns:
+        # One row a resource again: to compute with whole rows costs less than to step through them.
+        columns, width = np.ascontiguousarray(rows.T), self._width
         return NodeColumns(
             columns[:width],
             columns[width : 2 * width],

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,15 @@ T = TypeVar("T", np.float64, np.bool_, np.intp)
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
 # States are forgotten between sessions when there are so many more of them than nodes.
 _STATES_PER_NODE_MAX = 2
+
+
+class Added(NamedTuple):
+    """Tasks of one shape that got nodes in one go: one at each of some changes in the log."""
+
+    begin: int  # the first of these changes, and the one after the last
+    end: int
+    shape: Shape
+    now: bool
 
 
 class NodeTable:
@@ -81,6 +90,7 @@ class NodeTable:
         # A log of the places that changed, in order. A reader that remembers its length finds what
         # has changed since.
         self.changes = array("q")  # 64-bit numbers, which numpy can read without a copy
+        self.added: Added | None = None  # the latest of one kind
         # How many tasks take room either only now or only later. While there is none, as in most
         # sessions, `idle` and `future` are equal: amounts are whole numbers, whose sums are exact.
         self._n_leaving_or_coming = 0
@@ -343,6 +353,7 @@ class NodeTable:
             state_of[place] = states.after(state, shape, now=now) if after is None else after
             tasks_at[place][task.key] = task
         self._behind += places
+        self.added = Added(len(self.changes), len(self.changes) + len(places), shape, now)
         self.changes.extend(places)
         if tasks[0].shape.ports:
             for task, place in zip(tasks, places, strict=True):
@@ -439,6 +450,7 @@ class NodeTable:
         So do the numbers of states: those that no node has any more are forgotten now and then.
         """
         self.changes = array("q")
+        self.added = None
         if self._states.n > _STATES_PER_NODE_MAX * max(len(self), _COLUMNS_MIN):
             self._forget_states()
 

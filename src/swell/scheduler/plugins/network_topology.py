@@ -6,7 +6,6 @@ for gangs and nodes for pods, fuller domains first. Where there is no tree it sc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -16,12 +15,18 @@ import numpy as np
 from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
+from swell.scheduler.gathering import SCORE_STEPS
 from swell.scheduler.hooks import DomainScores, GatheringScores, Hooks
-from swell.scheduler.model.domain_tree import DomainTree, Indexes, NearCells
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.resources import Matrix, Vector
+from swell.scheduler.model.resources import Vector
 from swell.scheduler.model.sub_groups import SubGroup
-from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
+from swell.scheduler.model.tasks import NOWHERE, Shape, Task, TaskStatus
+from swell.scheduler.plugins.domain_packing import (
+    DIGITS,
+    DomainSums,
+    FadingTiers,
+    PackingAhead,
+)
 from swell.scheduler.session import Session
 from swell.scheduler.topology_labels import LABELS, LABELS_OF, lists_in
 from swell.scheduler.topology_labels import problems as label_problems
@@ -38,11 +43,6 @@ FADING: Final = "hypernode.binpack.normal-pod.fading"
 EVICT_MAX: Final = "hypernode.gradient.evict.max-hypernodes"
 _FADING_DEFAULT = 0.8  # Volcano's
 _SCORE_MAX = 100.0  # of a plugin with weight 1, as in kube-scheduler
-# Shares are compared for equality; sums of the same amounts in another order must be equal, too.
-_DIGITS = 9
-_FULL = 1.0 + 0.5 * 10.0**-_DIGITS
-# The divisor where a domain has nothing of a resource; amounts are whole numbers, or 0.
-_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +98,19 @@ class _TopologyScores:
     """Scores domains and nodes by how full domains are and where the pods of a gang are."""
 
     def __init__(self, session: Session, arguments: TopologyArguments, domains: Domains) -> None:
-        self._session = session
         self._arguments = arguments
         self._domains = domains
-        self.tree: DomainTree = self._domains.tree
+        self._tree = tree = domains.tree
         dimensions = session.snapshot.dimensions
         weights = {dimensions.known(name): w for name, w in arguments.resources.items()}
         # A resource that no object names counts with its weight, and is used nowhere.
-        self._total_weight = sum(arguments.resources.values())
+        total = sum(arguments.resources.values()) or 1.0
+        self._weights = np.array([w / total for r, w in weights.items() if r is not None])
         self._rows = np.array([r for r in weights if r is not None], dtype=np.intp)
-        total = self._total_weight or 1.0
-        self.weights = [w / total for r, w in weights.items() if r is not None]
-        nodes = session.snapshot.nodes
-        ready = nodes.ready
-        allocatable = self.tree.sums(nodes.allocatable[self._rows] * ready)
-        # Nothing of nothing is no share, and anything of nothing is far too much.
-        self._divisor = np.where(allocatable > 0, allocatable, _NOTHING)
-        self.has: list[list[float]] = self._divisor.T.tolist()
-        self._position = len(nodes.changes)
-        self._are_ready = bool(ready.all())
-        self._used_at = self._used_by_node()
-        self._used = self.tree.sums(self._used_at)
-        self._cells = self.tree.cells
-        self.tiers = _FadingTiers(self.tree, arguments.fading, _SCORE_MAX * arguments.weight)
+        self._nodes = session.snapshot.nodes
+        self._sums = DomainSums(self._nodes, tree, self._rows)
+        self._tiers = FadingTiers(tree, arguments.fading, _SCORE_MAX * arguments.weight)
+        self._ahead: PackingAhead | None = None
 
     def of_domains(self, job: JobInfo, part: SubGroup | None) -> DomainScores:
         """Returns the score of every domain for the pods of a job or sub-group.
@@ -136,7 +126,7 @@ class _TopologyScores:
             elif task.node != NOWHERE:
                 placed.append(task.node)
         highest = _SCORE_MAX * self._arguments.weight
-        score = np.round(self._packing(request), _DIGITS) * highest
+        score = np.round(self._sums.packing(request, self._weights), DIGITS) * highest
         return DomainScores(score, self._counts(placed) / max(len(tasks), 1) * highest)
 
     def of_nodes(self, task: Task) -> GatheringScores | None:
@@ -148,29 +138,31 @@ class _TopologyScores:
                 return self._by_distance(job.tasks if part is None else part.tasks)
         if not self._arguments.scores_normal_pods:
             return None
-        self._follow()
-        request = task.shape.request[self._rows]
-        packing = self._packed(self._used, request)
-        padded = np.append(packing, 1.0)  # a node in no domain of a tier counts as in a full one
+        scores = self._packing_of(task.shape)
+        return GatheringScores(self._tree.cells, scores, ahead=self._foresee())
 
-        def ahead() -> Callable[[int, int], tuple[Indexes, Vector]]:
-            return _PackingAhead(self, padded, request.tolist()).placed
+    def _packing_of(self, shape: Shape) -> Callable[[], Vector]:
+        def score() -> Vector:
+            packing = self._sums.packing(self._sums.request_of(shape), self._weights)
+            return self._tiers.of_cells(packing, 1.0)
 
-        return GatheringScores(self.tiers.of_all(padded), self._cells, ahead=ahead)
+        return score
 
-    def used_of(self, domain: int) -> list[float]:
-        found: list[float] = self._used[:, domain].tolist()
-        return found
+    def _foresee(self) -> PackingAhead | None:
+        if self._ahead is None and not self._sums.is_overcommitted:
+            self._ahead = PackingAhead(self._nodes, self._sums, self._tiers, self._weights)
+        return self._ahead
 
     def _by_distance(self, tasks: dict[str, Task]) -> GatheringScores:
         """Scores nodes by how close they are to the pods of the gang that have nodes."""
-        tree, cells = self.tree, self._cells
+        tree = self._tree
+        cells = tree.cells
         leaves = tree.leaf[cells.firsts]
         held = self._domains.held_by(tasks.values(), hosts=False)
         if held is None:
             # The first pod may be anywhere, and decides for the next.
             nowhere = np.zeros(len(cells.of_node), dtype=np.bool_)
-            return GatheringScores(np.zeros(len(leaves)), cells, nowhere)
+            return GatheringScores(cells, lambda: np.zeros(len(leaves)), nowhere)
         top, lowest = tree.root_tier, tree.lowest_tier
         score = np.ones(len(leaves))
         if top > lowest:
@@ -181,136 +173,21 @@ class _TopologyScores:
         counts = np.bincount(tree.leaf[placed], minlength=len(tree.names)).astype(float)
         counts[tree.root] = 0.0
         score = self._with_shares(score, counts[leaves], len(tasks))
-        score *= _SCORE_MAX * self._arguments.weight
+        score *= SCORE_STEPS * _SCORE_MAX * self._arguments.weight
         # A pod elsewhere than in the held domain widens it, and all scores with it.
         settled = tree.is_below(held)[leaves] & (leaves != tree.root)
-        return GatheringScores(score, cells, settled[cells.of_node])
+        return GatheringScores(cells, lambda: score, settled[cells.of_node])
 
     def _with_shares(self, score: Vector, counts: Vector, n_tasks: int) -> Vector:
         """Adds to the highest scores the share of the pods that are in the domain already."""
-        score = np.round(score, _DIGITS)
+        score = np.round(score, DIGITS)
         is_best = score == score.max()
         return np.where(is_best, score + counts / max(n_tasks, 1), score)
 
-    def _packing(self, request: Vector) -> Vector:
-        """Returns how full each domain would be with a request, 0 where it would be too full."""
-        self._follow()
-        return self._packed(self._used, request)
-
-    def _packed(self, used: Matrix, request: Vector) -> Vector:
-        shares = (used + request[:, None]) / self._divisor
-        total: Vector = np.dot(self.weights, shares)
-        for of_resource in shares:
-            total[of_resource > _FULL] = 0.0
-        return total
-
     def _counts(self, places: list[int]) -> Vector:
-        per_node = np.bincount(places, minlength=len(self.tree.leaf)).astype(float)
-        counts: Vector = self.tree.sums(per_node[None, :])[0]
+        per_node = np.bincount(places, minlength=len(self._tree.leaf)).astype(float)
+        counts: Vector = self._tree.sums(per_node[None, :])[0]
         return counts
-
-    def _used_by_node(self) -> Matrix:
-        """Returns what is used of the resources on each node: one column a node."""
-        nodes = self._session.snapshot.nodes
-        used = nodes.states.used(nodes.state_of(), self._rows)
-        used[:, ~nodes.ready] = 0.0
-        return used
-
-    def _follow(self) -> None:
-        """Brings the sums up to date with what the session has placed and taken back."""
-        nodes = self._session.snapshot.nodes
-        position = len(nodes.changes)
-        if position == self._position:
-            return
-        # Each once, in whatever order: amounts are whole numbers, so their sums are exact.
-        changed = np.array([*{*nodes.changes[self._position :]}], dtype=np.intp)
-        self._position = position
-        # By their states: to read the matrices would bring them up to date for every gang.
-        now = nodes.states.used(nodes.state_of(changed), self._rows)
-        if not self._are_ready:
-            now[:, ~nodes.ready[changed]] = 0.0
-        difference = now - self._used_at.take(changed, axis=1)
-        self._used_at[:, changed] = now
-        self.tree.add(self._used, changed, difference)
-
-
-class _PackingAhead:
-    """The packing of domains as it will be when more pods of one request are placed.
-
-    Few domains change with a pod, one of each tier, so they are counted one by one. That of the
-    root changes for all nodes alike, so it stays as it is, and only cells near the pod change.
-    """
-
-    def __init__(self, scores: _TopologyScores, padded: Vector, request: list[float]) -> None:
-        self._scores = scores
-        self._padded = padded
-        self._request = request
-        self._used: dict[int, list[float]] = {}  # by domain
-
-    def placed(self, node: int, n: int) -> tuple[Indexes, Vector]:
-        """Returns the cells near a node with their scores, with n more pods there or beside it."""
-        scores, near = self._scores, self._scores.tree.near(node)
-        for domain in near.domains:
-            used = self._used.get(domain)
-            if used is None:
-                used = self._used[domain] = scores.used_of(domain)
-            self._padded[domain] = self._fill(used, scores.has[domain], n)
-        return near.cells, scores.tiers.of_some(self._padded, near)
-
-    def _fill(self, used: list[float], has: list[float], n: int) -> float:
-        """Adds n requests to what is used of a domain; returns its packing with one more."""
-        total, weights = 0.0, self._scores.weights
-        for place, asked in enumerate(self._request):
-            used[place] += n * asked
-            share = (used[place] + asked) / has[place]
-            if share > _FULL:
-                total = -math.inf
-            total += weights[place] * share
-        return max(total, 0.0)
-
-
-class _FadingTiers:
-    """Combines the packing of a node's domains to the score of its cell, higher tiers faded.
-
-    It is given the packing of all domains, and that of a node in no domain of a tier at the end.
-    """
-
-    def __init__(self, tree: DomainTree, fading: float, highest: float) -> None:
-        tiers = range(tree.lowest_tier, tree.root_tier + 1)
-        weights = {tier: _fade(fading, tier, tree.lowest_tier) for tier in tiers}
-        total = sum(weights.values()) / highest
-        # By tier that counts: the domain of each cell.
-        layers = {
-            tier: layer[tree.cells.firsts]
-            for tier in tiers
-            if weights[tier] and (layer := tree.at_tier(tier)) is not None
-        }
-        self._weights = np.array([weights[tier] / total for tier in layers])
-        self._domains = np.array(list(layers.values()), dtype=np.intp)
-        # No node is in a domain of the other tiers.
-        self._constant = sum(weights[tier] for tier in tiers if tier not in layers) / total
-        self._near: dict[int, Indexes] = {}  # by cell: the domains of the cells near it
-
-    def of_all(self, padded: Vector) -> Vector:
-        """Returns the score of every cell."""
-        total: Vector = np.dot(self._weights, padded[self._domains])
-        total += self._constant
-        return total
-
-    def of_some(self, padded: Vector, near: NearCells) -> Vector:
-        """Returns the scores of the cells near one."""
-        domains = self._near.get(near.cell)
-        if domains is None:
-            domains = self._near[near.cell] = self._domains[:, near.cells]
-        total: Vector = np.dot(self._weights, padded[domains])
-        total += self._constant
-        return total
-
-
-def _fade(fading: float, tier: int, lowest: int) -> float:
-    if fading == 0:
-        return float(tier == lowest)  # the lowest tier only, whatever its number
-    return math.pow(fading, tier - 1)
 
 
 def remarks(option: PluginOption) -> Iterator[str]:
