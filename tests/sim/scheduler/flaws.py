@@ -21,10 +21,12 @@ from swell.scheduler import eviction_units
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.domains import Domains
 from swell.scheduler.live import binder, loop
+from swell.scheduler.live import preparer as live_preparer
 from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.eviction_records import EvictionCause
 from swell.scheduler.model.devices.rules import DeviceTable
+from swell.scheduler.model.devices.usage import DeviceUse
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.task_counts import TaskCounts
@@ -338,16 +340,42 @@ def keeps_devices(scheduler: Scheduler) -> None:
 def takes_awaited_devices(scheduler: Scheduler) -> None:
     """Pods that share a claim take devices that others wait for, while these are still in use."""
     cycle = scheduler.loop.cycle
+    preparer: Any = scheduler.preparer
+    next_step = preparer._next_step
 
     def cycle_greedily() -> None:
         with patch.object(DeviceTable, "_awaited", lambda *_: []):
             cycle()
 
+    def next_greedily(*given: object) -> object:
+        with patch.object(DeviceUse, "is_used_by_others", lambda *_: False):
+            return next_step(*given)
+
     scheduler.loop.cycle = cycle_greedily  # type: ignore[method-assign]
+    preparer._next_step = next_greedily
+
+
+def takes_nothing_over(scheduler: Scheduler) -> None:
+    """Writes that an earlier process has sent may still be carried out."""
+    scheduler.fences.begin = lambda: None  # type: ignore[method-assign]
+
+
+def names_no_cards(scheduler: Scheduler) -> None:
+    """Pods do not say which claim has the devices for their extended resources."""
+    preparer: Any = scheduler.preparer
+    next_step = preparer._next_step
+
+    def next_without_names(*given: object) -> object:
+        with patch.object(live_preparer, "next_naming", lambda *_: None):
+            return next_step(*given)
+
+    preparer._next_step = next_without_names
 
 
 PLANTED_WITH_DEVICES: Mapping[str, Flaw] = {
     "scheduler takes devices that others wait for": takes_awaited_devices,
     "scheduler binds before devices are there": binds_without_devices,
     "scheduler keeps the devices of gangs that failed": keeps_devices,
+    "scheduler takes no claims over": takes_nothing_over,
+    "scheduler names no claims for extended resources": names_no_cards,
 }

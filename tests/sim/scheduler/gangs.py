@@ -31,6 +31,7 @@ from tests.storage_objects import a_claim, mounts
 
 KEEPER = "keeper"
 GANG = "sim/gang"  # the label of a kept pod
+CARD = "example.com/card"  # a resource that only devices stand for
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Gang:
     storage: str = ""  # the class of the claim that each pod has, named like the pod
     devices: str = ""  # the template of the resource claim that each pod has
     shared_claim: str = ""  # a resource claim that all pods use
+    cards: int = 0  # of the resource that devices stand for, for each pod
 
     def group(self) -> Body:
         topology = {"mode": "hard", "highestTierAllowed": self.tier}
@@ -66,6 +68,8 @@ class Gang:
         }
 
     def pod(self, index: int) -> Body:
+        cards = {CARD: str(self.cards)} if self.cards else {}
+        amounts = {"cpu": str(self.cpu), "memory": "1Gi", **cards}
         group = {GROUP_ANNOTATION: self.name} if self.minimum else {}
         saves = {SAVE_SECONDS_ANNOTATION: str(self.save_s)} if self.save_s else {}
         return {
@@ -86,7 +90,7 @@ class Gang:
                     {
                         "name": "main",
                         "image": "local",
-                        "resources": {"requests": {"cpu": str(self.cpu), "memory": "1Gi"}},
+                        "resources": {"requests": amounts, "limits": cards},
                     }
                 ],
             },

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.scheduling import PodGroup, PodGroupPhase
+from swell.runtime.plan import NOTHING
 from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.queue_controller import decide
 from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plan import plan_schedule
 from swell.sim.invariants import LivenessCheck
@@ -49,6 +51,7 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         NothingFits(world),
         ReasonsGiven(world),
         NothingAssumed(world),
+        QueuesAreTold(world),
         SnapshotsAreWhole(world),
         RoomIsTrue(world),
         CachesAreTrue(world, name="L5 caches are true"),
@@ -176,6 +179,22 @@ class NothingAssumed:
                 yield f"windows are open: {', '.join(scheduler.windows._open)}"
             if scheduler.cache._lowered:
                 yield f"targets are lowered: {', '.join(scheduler.cache._lowered)}"
+
+
+@dataclass
+class QueuesAreTold:
+    """L5: the status of every queue is that of its groups, after any back-off."""
+
+    world: SimulatedWorld
+    name: str = "L5 queues are told"
+
+    def missing(self) -> Iterator[str]:
+        now = self.world.clock.now()
+        for scheduler in schedulers(self.world):
+            for queue in scheduler.informers.queues.all() if scheduler.is_synced else ():
+                view = scheduler.queues._take(queue.metadata.key)
+                if view is not None and decide(view, now) != NOTHING:
+                    yield f"the status of queue {queue.metadata.name} is to be written"
 
 
 @dataclass

@@ -34,6 +34,7 @@ from tests.sim.operator.jobs import Pods, a_job, a_role, behavior_of
 from tests.sim.operator.observation import is_over
 from tests.sim.scheduler.disturbances import RATES_MAX
 from tests.sim.scheduler.gangs import (
+    CARD,
     Gang,
     Keeper,
     have_classes,
@@ -368,6 +369,23 @@ async def lost_devices(world: SimulatedWorld) -> None:
     keeper.break_when_bound("ant", away_s=10)
 
 
+async def cards(world: SimulatedWorld) -> None:
+    """Gangs request a resource. At some moment devices begin to stand for it; a node is lost."""
+    user, keeper = await arrive(world)
+    assert world.fleet is not None
+    await have_devices(world, 4, ("node-a", "node-b", "node-c"))
+    await keeper.submit(Gang("ant", size=4, minimum=4, runs_s=12, cards=1))
+    await keeper.submit(Gang("dog", size=2, minimum=2, runs_s=8, devices="one", cards=1))
+    await user.wait("class", up_to_s=10)
+    stands: Body = {"spec": {"extendedResourceName": CARD}}
+    of_class = Key("", a_device_class()["metadata"]["name"])
+    await world.connect(USER).patch(DEVICE_CLASSES, of_class, merge_patch(stands))
+    await keeper.submit(Gang("bee", size=3, minimum=3, runs_s=8, cards=2))
+    keeper.break_when_bound("bee", away_s=5)
+    await user.wait("loss", up_to_s=8)
+    world.fleet.lose("node-b", 30, dies=world.chance.uniform("dies") < 0.5)
+
+
 def cordon_when_allocated(world: SimulatedWorld, node: str) -> None:
     """Cordons a node for good as soon as a claim has got devices of it."""
     seen: list[str] = []
@@ -419,7 +437,7 @@ IN_STORAGE = tuple(
 # Those with devices.
 WITH_DEVICES = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
-    for play in (devices, lost_devices)
+    for play in (devices, lost_devices, cards)
 )
 # Those with groups of Kubernetes itself.
 WITH_NATIVE_GROUPS = (Scenario("native", native, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)

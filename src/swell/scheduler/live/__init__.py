@@ -15,6 +15,7 @@ In reading order, which is the way the data takes:
 - `pins`: takes selected nodes back from claims that get no volume there.
 - `preparer`: has the devices and volumes of a gang there before its pods are bound.
 - `extended_claims`: makes the claims of pods for extended resources.
+- `claim_fences`: makes late writes of an earlier process about resource claims fail.
 - `device_releases`: frees resource claims that only waiting pods use; reports devices used twice.
 - `binder`: binds pods to nodes.
 - `eviction_records`: why pods are evicted, and the record of it on their group.

@@ -28,6 +28,7 @@ from swell.runtime.plan import EmitEvent
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, has_status
+from swell.scheduler.live.claim_fences import ClaimFences
 from swell.scheduler.live.device_releases import DeviceReleases
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import Evictor
@@ -72,7 +73,7 @@ class Scheduler:
         metrics: Metrics | None = None,
     ) -> None:
         self.settings = settings
-        self._clock = clock
+        self._clock, self._random = clock, random
         meter = scheduler_metrics(metrics, clock)
         self.configuration = ConfigurationFile(settings.config_path, settings.config, clock, meter)
         dirty = DirtyMarks()
@@ -96,7 +97,7 @@ class Scheduler:
             random=random,
             meter=meter,
         )
-        self.preparer, self.releases = self._preparation(cluster, random, events, dirty)
+        self.preparer, self.releases, self.fences = self._preparation(cluster, events, dirty)
         self.extended = ExtendedClaims(cluster, self.cache, clock=clock, random=random)
         save_s_max = settings.save_seconds_max
         self.evictor = Evictor(
@@ -133,16 +134,17 @@ class Scheduler:
         self.services = self._services(events, pod_events)
 
     def _preparation(
-        self, cluster: Cluster, random: Random, events: EventSink, dirty: DirtyMarks
-    ) -> tuple[Preparer, DeviceReleases]:
-        """Returns the two parts that write claims. They share a writer, and so what it is at."""
-        clock, workers = self._clock, self.settings.bind_workers
+        self, cluster: Cluster, events: EventSink, dirty: DirtyMarks
+    ) -> tuple[Preparer, DeviceReleases, ClaimFences]:
+        """Returns the parts that write claims. They share a writer, and so what it is at."""
+        clock, random, workers = self._clock, self._random, self.settings.bind_workers
         writer = PreparationWriter(cluster, self.informers, workers=workers, clock=clock)
         preparer = Preparer(self.cache, writer, self.binder, events, clock=clock, random=random)
         releases = DeviceReleases(
             self.cache, writer, events, clock=clock, random=random, wake=dirty.mark
         )
-        return preparer, releases
+        fences = ClaimFences(self.cache, writer, clock=clock, random=random, wake=dirty.mark)
+        return preparer, releases, fences
 
     def _queue_controller(
         self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
@@ -184,6 +186,7 @@ class Scheduler:
             self.preparer,
             self.releases,
             self.extended,
+            self.fences,
         )
 
     def _tree(self) -> DomainTree | None:
@@ -221,6 +224,7 @@ class Scheduler:
             ManagedService("evictor", self.evictor.run, self.evictor.stop),
             ManagedService("preparer", self.preparer.run, self.preparer.stop),
             ManagedService("device releases", self.releases.run, self.releases.stop),
+            ManagedService("claim fences", self.fences.run, self.fences.stop),
             ManagedService("extended claims", self.extended.run, self.extended.stop),
             ManagedService("binder", self.binder.run, self.binder.stop),
             ManagedService("cycles", self.loop.run),

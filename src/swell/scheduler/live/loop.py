@@ -22,6 +22,7 @@ from swell.scheduler.cycle import OnStep, SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, has_status
+from swell.scheduler.live.claim_fences import ClaimFences
 from swell.scheduler.live.device_releases import DeviceReleases
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.eviction_records import (
@@ -88,6 +89,7 @@ class Actuators:
     preparer: Preparer
     releases: DeviceReleases
     extended: ExtendedClaims
+    fences: ClaimFences
 
 
 class SchedulerLoop:
@@ -135,6 +137,7 @@ class SchedulerLoop:
     async def run(self) -> None:
         """Run cycles until cancelled. The first one runs when the cache is filled."""
         await self._cache.fill()
+        self._actuators.fences.begin()
         self._recover()
         self._dirty.mark()
         while True:

@@ -30,8 +30,10 @@ from swell.scheduler.live.cache import READ_FAILURES
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.model.devices.extended import status_body
 from swell.scheduler.model.devices.preparation import (
+    TAKEN_OVER,
     AllocateClaim,
     DeviceWrite,
+    FenceClaim,
     FreeClaim,
     NameClaim,
     ProtectClaim,
@@ -80,6 +82,9 @@ class PreparationWriter:
         self._executor = Executor(cluster, informers=observed, concurrency=workers)
         # Resource claims that are being freed: nobody may count on them until that is over.
         self.freeing: set[Key] = set()
+        # Those that an earlier process may still be writing: until that is over any device may
+        # turn out to be given away.
+        self.fencing: set[Key] = set()
 
     async def write(self, writes: Sequence[PreparationWrite]) -> Failure | None:
         """Do the writes of one step. Returns the worst failure, after which some are not begun."""
@@ -164,6 +169,10 @@ def _device_action(write: DeviceWrite, now: float) -> PatchObject:
             return _reservations(write, [to_body(one) for one in pods])
         case UnreserveClaim(_, uids):
             return _reservations(write, [{"$patch": "delete", "uid": uid} for uid in uids])
+        case FenceClaim():
+            mark: Body = {"metadata": {"annotations": {TAKEN_OVER: meta.resource_version}}}
+            version = meta.resource_version
+            return patch_object(RESOURCE_CLAIMS, meta.key, meta.uid, mark, version=version)
         case UnprotectClaim(claim):
             left = [one for one in claim.metadata.finalizers if one != DELETE_PROTECTION]
             note: Body = {"metadata": {"finalizers": left}}

@@ -15,7 +15,7 @@ batch:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -190,11 +190,14 @@ class Preparer:
     def _next_step(self, batch: _Batch, tasks: list[Task]) -> PreparationStep | DeviceWrites:
         snapshot, claims = self._cache.snapshot, self._cache.informers.resource_claims
         choices = snapshot.devices.choices.by_task
-        step = next_device_step(claims.get, tasks, choices, batch.devices)
+        use = snapshot.devices.objects.use
+        step = next_device_step(claims.get, tasks, choices, batch.devices, use)
         if isinstance(step, PreparationFailed):
             return step
+        if self._writer.fencing and any(task.shape.claims_devices for task in tasks):
+            return _waits_for(self._writer.fencing, "to be taken over from an earlier process")
         if freeing := self._writer.freeing.intersection(batch.devices.expected):
-            return PreparationWaits({str(key): "to be freed first" for key in freeing}, 0)
+            return _waits_for(freeing, "to be freed first")
         step = step or next_naming(claims.get, tasks, snapshot.devices)
         if step is not None:
             return step
@@ -387,3 +390,7 @@ class Preparer:
         if snapshot.preparing.get(batch.job) != refusal and batch.job in snapshot.jobs:
             snapshot.preparing[batch.job] = refusal
             self._cache.mark_dirty(snapshot.jobs[batch.job])
+
+
+def _waits_for(claims: Iterable[Key], what: str) -> PreparationWaits:
+    return PreparationWaits(dict.fromkeys(map(str, claims), what), 0, has_volumes=False)

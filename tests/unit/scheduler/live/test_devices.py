@@ -24,7 +24,7 @@ from swell.api.resource import Resource
 from swell.cluster.embedded.builtin.devices import DEVICES
 from swell.cluster.embedded.controllers.volumes import PROVISIONER
 from swell.runtime.cluster import merge_patch
-from swell.runtime.errors import InvalidError, OutcomeUnknownError
+from swell.runtime.errors import ConflictError, InvalidError, OutcomeUnknownError
 from swell.scheduler.live.device_releases import DEVICE_USED_TWICE
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.devices.extended import IS_EXTENDED
@@ -241,6 +241,64 @@ def test_claims_of_a_process_that_ended_are_freed_in_time() -> None:
         await until_bound(stage, 4)
 
     played(play, with_timeout(20))
+
+
+def test_late_write_of_a_process_that_ended_fails() -> None:
+    """It was about to give a device to a claim. By now that device may have another user."""
+
+    async def play(stage: Stage) -> None:
+        await stage.group("waits", 2)  # its second pod never comes
+        await stage.pod("waits-0", "waits", **OWN)
+        await stage.sleep(1)
+        (claim,) = await claims_of(stage)
+        key, protect = claim.metadata.key, {"metadata": {"finalizers": [DELETE_PROTECTION]}}
+        sent = await stage.user.patch(RESOURCE_CLAIMS, key, merge_patch(protect))
+        stage.start()
+        await gang(stage, 4)
+        await until_bound(stage, 4)
+
+        version = {"metadata": {"resourceVersion": sent.metadata.resource_version}}
+        with pytest.raises(ConflictError):
+            await stage.user.patch(
+                RESOURCE_CLAIMS.status, key, merge_patch({**version, **allocated(claim, 0)})
+            )
+        assert len(set(devices_of(*await claims_of(stage)))) == 4
+
+    played(play)
+
+
+def test_device_that_went_to_another_claim_meanwhile_is_not_given_again() -> None:
+    """Between decision and write another scheduler gives all but one device away."""
+
+    async def play(stage: Stage) -> None:
+        body = a_resource_claim("theirs", 3, NAMESPACE)
+        theirs = await stage.user.create(RESOURCE_CLAIMS, body)
+        named = [{"name": "gpu", "resourceClaimName": "theirs"}]
+        await stage.pod("of-theirs", schedulerName="another", resourceClaims=named)
+        pod = await stage.read_pod("of-theirs")
+        assert pod is not None
+        user = {"resource": "pods", "name": "of-theirs", "uid": pod.metadata.uid}
+        stage.start()
+        line = stage.lines[0]
+        line.delay_s = 0.1  # a call is recorded, and done so much later
+        await gang(stage, 1)
+        async with asyncio.timeout(60):
+            while not any(call.startswith(f"patch {CLAIMS}") for call in line.calls):
+                await stage.sleep(0.01)
+        status = allocated(theirs, 0, user)["status"]
+        (first,) = status["allocation"]["devices"]["results"]
+        others = [{**first, "device": "gpu-1"}, {**first, "pool": "b"}]
+        status["allocation"]["devices"]["results"] = [first, *others]
+        del status["allocation"]["nodeSelector"]
+        await stage.user.patch(
+            RESOURCE_CLAIMS.status, theirs.metadata.key, merge_patch({"status": status})
+        )
+        await until_bound(stage, 1)
+
+        own = next(c for c in await claims_of(stage) if c.metadata.name != "theirs")
+        assert devices_of(own) == [("b", "gpu-1")]
+
+    played(play)
 
 
 def test_device_in_two_claims_is_reported_on_both() -> None:

@@ -11,6 +11,9 @@ A pod whose devices stand for extended resources says so in its status: its kube
 
 The finalizer is written first: without it nothing would ever free the devices. Devices and the last
 reservation go back in one write: a claim that is allocated and reserved for nobody is never freed.
+
+A process that begins fences the claims that an earlier one may still be writing: the writes that
+give devices and take them back name the version that they replace, and fail once it has changed.
 """
 
 from __future__ import annotations
@@ -32,10 +35,15 @@ from swell.api.times import has_passed, parse_time
 from swell.scheduler.model.devices.choices import DeviceChoice
 from swell.scheduler.model.devices.extended import ExtendedRequest
 from swell.scheduler.model.devices.rules import DeviceTable
+from swell.scheduler.model.devices.usage import DeviceUse
+from swell.scheduler.model.devices.usage import devices_of as taken_by
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.model.volumes.preparation import PreparationFailed
 
 _PODS: Final = "pods"
+# What was written last to fence a claim: the version that it had. So the text always changes, and
+# the version with it.
+TAKEN_OVER: Final = "elasticdeeplearning.ai/taken-over"
 FindClaim = Callable[[Key], ResourceClaim | None]
 
 
@@ -94,6 +102,13 @@ class NameClaim:
     requests: tuple[ExtendedRequest, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FenceClaim:
+    """A write that an earlier process has sent about a claim is to fail if it comes late."""
+
+    claim: ResourceClaim
+
+
 DeviceWrite = (
     ProtectClaim
     | AllocateClaim
@@ -102,6 +117,7 @@ DeviceWrite = (
     | FreeClaim
     | UnprotectClaim
     | NameClaim
+    | FenceClaim
 )
 
 
@@ -134,6 +150,7 @@ def next_device_step(
     tasks: Sequence[Task],
     choices: Mapping[str, DeviceChoice],
     progress: DeviceProgress,
+    use: DeviceUse,
 ) -> PreparationFailed | DeviceWrites | None:
     """Returns the writes that are due for the claims of a batch; None when none is left."""
     consumers: dict[Key, dict[Uid, ConsumerReference]] = {}
@@ -155,7 +172,7 @@ def next_device_step(
         claim = find(key)
         if claim is None or claim.metadata.deletion_timestamp is not None:
             return PreparationFailed(f"resource claim {key} is gone or being deleted")
-        step = _step_of(claim, tuple(pods.values()), progress, is_chosen=key in chosen)
+        step = _step_of(claim, tuple(pods.values()), progress, use, is_chosen=key in chosen)
         if isinstance(step, PreparationFailed):
             return step
         if step is not None:
@@ -183,6 +200,7 @@ def _step_of(
     claim: ResourceClaim,
     pods: tuple[ConsumerReference, ...],
     progress: DeviceProgress,
+    use: DeviceUse,
     *,
     is_chosen: bool,
 ) -> PreparationFailed | DeviceWrite | None:
@@ -190,6 +208,9 @@ def _step_of(
     if allocation is None:
         if not is_chosen or key in progress.seen:
             return PreparationFailed(f"resource claim {key} has lost its devices meanwhile")
+        if use.is_used_by_others(str(key), taken_by(progress.expected[key])):
+            # The server would accept it: it checks nothing across claims.
+            return PreparationFailed(f"devices of resource claim {key} were given to another one")
         if DELETE_PROTECTION not in claim.metadata.finalizers:
             return ProtectClaim(claim)
         return AllocateClaim(claim, progress.expected[key], pods)
@@ -236,6 +257,19 @@ def give_back(
     if len(ours) < len(claim.status.reserved_for):
         return UnreserveClaim(claim, ours)
     return FreeClaim(claim)
+
+
+def needs_fence(claim: ResourceClaim, is_at_work: Callable[[ConsumerReference, str], bool]) -> bool:
+    """Whether an earlier process may still be giving devices to a claim, or taking them back.
+
+    It has protected the claim before, and takes no devices from pods that have a node.
+    """
+    if DELETE_PROTECTION not in claim.metadata.finalizers:
+        return False
+    namespace = claim.metadata.namespace
+    return claim.status.allocation is None or not all(
+        is_at_work(one, namespace) for one in claim.status.reserved_for
+    )
 
 
 def overdue_claims(

@@ -70,6 +70,7 @@ class PreparationWaits:
 
     awaited: Mapping[str, str]
     n_bound: int
+    has_volumes: bool = True  # or else the claims are about devices
 
     @property
     def text(self) -> str:
@@ -77,7 +78,8 @@ class PreparationWaits:
         more = len(named) - _WAITING_NAMED
         listed = ", ".join(named[:_WAITING_NAMED]) + (f" and {more} more" if more > 0 else "")
         total = self.n_bound + len(named)
-        return f"{self.n_bound} of {total} volume claims are bound; waiting for {listed}"
+        so_far = f"{self.n_bound} of {total} volume claims are bound; " if self.has_volumes else ""
+        return f"{so_far}waiting for {listed}"
 
 
 @dataclass(frozen=True, slots=True)
