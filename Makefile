@@ -13,6 +13,8 @@ KILLS ?= 20
 SOAK_S ?= 60
 PYTHONS ?= 3.12 3.13
 export PYTHONWARNINGS := error
+# Tests start hundreds of processes: without bytecode each compiles every module that it loads.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test pythons check docs sim bench e2e testbed cluster cluster-down image release lock audit format clean
 .DEFAULT_GOAL := help

@@ -5,7 +5,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.figures", "tests.lanes", "tests.testbed.plugin")
+pytest_plugins = ("tests.figures", "tests.garbage", "tests.lanes", "tests.testbed.plugin")
 
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
