@@ -275,6 +275,19 @@ def test_describe_of_a_job_tells_why_first(swell: Swell) -> None:
     assert lines[4].split() == ["trainer", "2", "0", "2", "2"]
 
 
+def test_describe_of_a_job_that_nobody_has_looked_at_says_so(swell: Swell) -> None:
+    """The most frequent cause is a cluster without an operator."""
+    swell.apply(JOB)
+
+    lines = swell.here("describe", "fit").out.splitlines()
+
+    assert lines[0] == "State:        not looked at yet"
+    assert lines[1] == (
+        "Why:          no operator has looked at the job;"
+        " does one run in this cluster? (swell operator)"
+    )
+
+
 def _report_waiting(swell: Swell) -> None:
     from swell.api.kinds import AI_TRAINING_JOBS
     from swell.api.meta import Key

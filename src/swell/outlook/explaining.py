@@ -194,7 +194,8 @@ def _conclusion(report: ExplainReport) -> str:
     if found is None and target.held:
         return target.held
     if found is None:
-        return f"is {target.phase}" if target.phase else "has not been looked at yet"
+        unseen = "has not been looked at yet: does an operator run in this cluster?"
+        return f"is {target.phase}" if target.phase else unseen
     return _CONCLUSIONS[found.standing](found)
 
 

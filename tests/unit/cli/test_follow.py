@@ -129,6 +129,17 @@ def test_final_phase_ends_it() -> None:
     assert ended.phase == "Succeed"
 
 
+def test_job_that_nobody_looks_at_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster without an operator would otherwise be waited for in silence."""
+    monkeypatch.setattr(follow, "UNSEEN_S_MAX", 0.0)
+    _, reports, _ = play([listed(5, job(1, "")), OPEN + event("MODIFIED", job(6, "Succeed"))])
+
+    assert reports == [
+        "Accepted: no operator has looked at the job for 0 s;"
+        " does one run in this cluster? (swell operator)"
+    ]
+
+
 @pytest.mark.parametrize(
     "answers",
     [

@@ -327,6 +327,11 @@ WRONG: dict[str, Wrong] = {
         (16, f"{CONTAINER}.env[0].name", "is required"),
         (16, f"{CONTAINER}.env[0].nam", "did you mean name?"),
     ),
+    "env-empty-name": wrong(
+        ENV,
+        'env: [{name: "", value: "1"}]',
+        (16, f"{CONTAINER}.env[0].name", "Required value"),
+    ),
     "env-both": wrong(
         ENV,
         "env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",

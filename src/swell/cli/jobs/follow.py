@@ -24,6 +24,9 @@ from swell.runtime.errors import UnreachableError
 # How long output may wait to be printed. Log files give no notice when they grow.
 POLL_S = 0.1
 RETRY_S = 0.2
+# An operator looks at a new job within moments; after this there is most likely none.
+UNSEEN_S_MAX = 10.0
+DOES_ONE_RUN = "does one run in this cluster? (swell operator)"
 # A cluster that does not answer may be in the middle of a restart.
 SILENT_S_MAX = 60.0
 
@@ -45,6 +48,7 @@ class JobFollower:
     check_interrupt: Callable[[], None] = lambda: None
     _reported: str = ""
     _silent_since: float | None = None
+    _unseen_since: float | None = None
 
     def to_the_end(self, show: Print) -> FoundJob | None:
         """Returns the job in its final phase; None when it was deleted before."""
@@ -91,6 +95,12 @@ class JobFollower:
             self.line.report("the cluster does not answer; waiting for it")
         return now - self._silent_since < SILENT_S_MAX
 
+    def _is_unseen_for_long(self) -> bool:
+        now = time.monotonic()
+        if self._unseen_since is None:
+            self._unseen_since = now
+        return now - self._unseen_since >= UNSEEN_S_MAX
+
     def _new_lines(self) -> Iterator[LogLine]:
         try:
             yield from self.logs.new_lines()
@@ -99,6 +109,8 @@ class JobFollower:
 
     def _report_progress(self, job: FoundJob) -> None:
         text = " ".join(part for part in (job.phase or "Accepted", job.ready) if part)
+        if not job.phase and self._is_unseen_for_long():
+            text += f": no operator has looked at the job for {UNSEEN_S_MAX:.0f} s; {DOES_ONE_RUN}"
         if job.message:
             text = ": ".join(filter(None, (text, job.wait_reason, job.message)))
         if text != self._reported:

@@ -9,6 +9,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.cli.job_kinds import JOB_KINDS, FoundJob
+from swell.cli.jobs.follow import DOES_ONE_RUN
 from swell.cli.jobs.job_pods import pod_selector, replica_of
 from swell.cli.objects.top import report_rows, size_rows, trainer_rows
 from swell.cli.output import aligned, indented
@@ -64,6 +65,8 @@ def _state(job: FoundJob) -> str:
     state = " ".join(filter(None, (job.phase or "not looked at yet", job.ready)))
     reason = str(status.get("reason", "")) if job.is_ai_training_job else ""
     lines = [_line("State", state)]
+    if not job.phase:
+        lines += _block("Why", f"no operator has looked at the job; {DOES_ONE_RUN}")
     lines += _block("Why", f"{reason}: {job.message}" if reason and job.message else job.message)
     for one in status.get("conditions") or ():
         if (one.get("type"), one.get("status")) == ("Straggler", "True"):

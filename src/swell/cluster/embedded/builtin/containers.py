@@ -147,9 +147,15 @@ def _port_errors(ports: list[Body], path: str) -> Iterator[FieldError]:
 # --- environment -------------------------------------------------------------------------------
 
 
-def _env_errors(variable: Body, path: str) -> Iterator[FieldError]:
+def _env_name_errors(variable: Body, path: str) -> Iterator[FieldError]:
     if variable.get("name"):
-        yield from fields.env_name_errors(variable["name"], f"{path}.name")
+        yield from fields.env_name_errors(variable["name"], path)
+    elif "name" in variable:  # a name that is not there at all is reported with other such fields
+        yield field_errors.required(path)
+
+
+def _env_errors(variable: Body, path: str) -> Iterator[FieldError]:
+    yield from _env_name_errors(variable, f"{path}.name")
     source = variable.get("valueFrom")
     if source is None:
         return
