@@ -42,6 +42,7 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
     mutated = ("tests.contract.generated.compare", "--mutations", "2000", "--least", "0.97")
     spoilt = Check("spoilt kube-apiserver", ("tests.e2e.faults", "--times", "5"))
     devices = Check("devices", ("tests.e2e.scheduler.test_device_choices", "500"))
+    volumes = Check("volumes", ("tests.e2e.scheduler.test_volume_choices", "500"))
     return (
         Check("simulation", ("tests.sim.campaign", "--seeds", str(sizes.seeds))),
         Check("agreement of members", ("tests.sim.train.campaign", "--seeds", "10000")),
@@ -55,7 +56,7 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
         Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "20000")),
         Check("autoscaler equivalence", ("pytest", "tests/property/test_autoscaler.py")),
-        *((spoilt, devices, Check("mutated behaviours", mutated)) if has_testbed else ()),
+        *((spoilt, devices, volumes, Check("mutated behaviours", mutated)) if has_testbed else ()),
     )
 
 

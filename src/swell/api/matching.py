@@ -52,10 +52,12 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 
 def labels_match(selector: NodeSelector, labels: Labels) -> bool:
-    """Whether one of the terms matches the labels alone; a term about fields never does."""
+    """Whether one of the terms matches the labels alone, whatever it says about fields.
+
+    A term that says nothing at all never matches.
+    """
     return any(
-        not term.match_fields
-        and bool(term.match_expressions)
+        bool(term.match_fields or term.match_expressions)
         and all(_requirement_holds(one, labels) for one in term.match_expressions)
         for term in selector.node_selector_terms
     )

@@ -1,8 +1,8 @@
 """Random volume problems against kube-scheduler: the same volume, and yes wherever it says yes.
 
-Every problem has a class of its own, so all of them are solved at once in one cluster. Sizes
-differ, since kube-scheduler takes any of equal volumes. As a program it solves any number of them,
-a batch at a time, from any seed on: `python -m tests.e2e.scheduler.test_volume_choices 500 10000`.
+Every problem has a class of its own, so all of them are solved at once in one cluster. As a
+program it solves any number of them, a batch at a time, from any seed on: `python -m
+tests.e2e.scheduler.test_volume_choices 500 10000`.
 """
 
 from __future__ import annotations
@@ -10,26 +10,30 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from random import Random
 
 import pytest
 
 from swell.api import codec
 from swell.api.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
 )
 from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, Queue
 from swell.runtime.cluster import Selection
 from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
+from swell.scheduler.model.volumes.claims import selected_node
 from swell.scheduler.plan import SchedulerObjects, plan_schedule
-from tests.e2e.scheduler.native_world import KUBES, World, native_world, until
-from tests.storage_objects import LOCAL, a_claim, a_class, a_volume, mounts
+from tests.e2e.scheduler.native_world import KUBES, WITHIN_S, World, native_world, until
+from tests.storage_objects import mounts
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 from tests.testbed.native_gangs import (
     API_SERVER_FLAGS,
@@ -37,11 +41,10 @@ from tests.testbed.native_gangs import (
     NATIVE_CONTROLLERS,
     running_kube_scheduler,
 )
+from tests.volume_problems import DISK, NODE_LABELS, VolumeProblem
 
 BINDER = "persistentvolume-binder-controller"
-DISK = "e2e/disk"
 N_PROBLEMS = 60
-MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
 
 
 @pytest.fixture(scope="module")
@@ -58,71 +61,65 @@ def judged_plane(testbed_binaries: None) -> Iterator[ControlPlane]:
         yield plane
 
 
-class Problem:
-    """A class, some volumes, one or two claims, and a pod that may go to one node."""
-
-    def __init__(self, number: int, namespace: str) -> None:
-        chance = Random(number)
-        self.name = f"c{number}"
-        self.storage_class = {**a_class(LOCAL), "metadata": {"name": self.name}}
-        sizes = chance.sample(range(1, 12), chance.randint(1, 5))
-        self.volumes = [self._volume(chance, at, size) for at, size in enumerate(sizes)]
-        self.claims = [self._claim(chance, at, namespace) for at in range(chance.choice((1, 1, 2)))]
-        self.node = chance.choice("ab")
-
-    def _volume(self, chance: Random, at: int, size: int) -> Body:
-        spec: Body = {"local": {"path": f"/disks/{self.name}/{at}"}}
-        nodes = chance.choice((["a"], ["b"], ["a", "b"]))
-        term = {"matchExpressions": [{"key": DISK, "operator": "In", "values": nodes}]}
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
-        spec["volumeMode"] = chance.choice(("Filesystem", "Filesystem", "Block"))
-        modes = tuple(chance.sample(MODES, chance.randint(1, 3)))
-        labels = {"tier": chance.choice(("gold", "tin"))}
-        name = f"{self.name}-{at}"
-        made = a_volume(name, "", self.name, f"{size}Gi", modes, labels=labels, **spec)
-        del made["status"]
-        return made
-
-    def _claim(self, chance: Random, at: int, namespace: str) -> Body:
-        modes = tuple(chance.sample(MODES, chance.choice((1, 1, 2))))
-        spec: Body = {}
-        if chance.random() < 0.3:
-            spec["selector"] = {"matchLabels": {"tier": "gold"}}
-        size = f"{chance.randint(1, 8)}Gi"
-        name = f"{self.name}-{at}"
-        made = a_claim(name, self.name, size, modes, namespace=namespace, **spec)
-        del made["metadata"]["uid"], made["status"]
-        return made
-
-    def pod(self, world: World) -> Body:
-        names = [claim["metadata"]["name"] for claim in self.claims]
-        made = world.pod(f"pod-{self.name}", scheduler=KUBES, volumes=mounts(*names))
-        made["spec"]["nodeSelector"] = {DISK: self.node}
-        container = {"name": "main", "image": "local"}
-        made["spec"]["containers"] = [container]
-        return made
+def pod_of(world: World, problem: VolumeProblem) -> Body:
+    names = [claim["metadata"]["name"] for claim in problem.claims]
+    made = world.pod(f"pod-{problem.name}", scheduler=KUBES, volumes=mounts(*names))
+    made["spec"]["nodeSelector"] |= {DISK: problem.node}
+    made["spec"]["containers"] = [{"name": "main", "image": "local"}]
+    return made
 
 
-async def have(world: World, problems: list[Problem]) -> None:
+async def have(world: World, problems: Sequence[VolumeProblem]) -> None:
+    cluster = world.cluster
+    nodes = {name: f"{world.namespace}-{name}-0" for name in NODE_LABELS}
     for problem in problems:
-        await world.cluster.create(STORAGE_CLASSES.untyped(), problem.storage_class)
+        await cluster.create(STORAGE_CLASSES.untyped(), problem.storage_class)
+        for driver in problem.drivers:
+            await cluster.create(CSI_DRIVERS.untyped(), driver)
+        for capacity in problem.capacities:
+            await cluster.create(CSI_STORAGE_CAPACITIES.untyped(), capacity)
         for volume in problem.volumes:
-            await world.cluster.create(PERSISTENT_VOLUMES.untyped(), volume)
+            await cluster.create(PERSISTENT_VOLUMES.untyped(), volume)
         for claim in problem.claims:
-            await world.cluster.create(PERSISTENT_VOLUME_CLAIMS.untyped(), claim)
-
+            await cluster.create(PERSISTENT_VOLUME_CLAIMS.untyped(), claim)
+        for volume_name, node in problem.attachments:
+            attachment = an_attachment(volume_name, problem.driver, nodes[node])
+            await cluster.create(VOLUME_ATTACHMENTS.untyped(), attachment)
+    for name, node in nodes.items():
+        await cluster.create(CSI_NODES.untyped(), limits_of(node, name, problems))
+    wanted = {key: volume for problem in problems for key, volume in problem.bound.items()}
     names = {volume["metadata"]["name"] for problem in problems for volume in problem.volumes}
 
-    async def are_available() -> bool:
-        found = (await world.cluster.list(PERSISTENT_VOLUMES)).items
-        return all(one.status.phase == "Available" for one in found if one.metadata.name in names)
+    async def are_settled() -> bool:
+        volumes = (await cluster.list(PERSISTENT_VOLUMES)).items
+        claims = (await cluster.list(PERSISTENT_VOLUME_CLAIMS, Selection(world.namespace))).items
+        bound = {c.metadata.name: c.spec.volume_name for c in claims if c.status.phase == "Bound"}
+        phases = {v.status.phase for v in volumes if v.metadata.name in names}
+        return bound == wanted and phases <= {"Available", "Bound"}
 
-    await until(are_available)
+    await until(are_settled)
 
 
-def ours(world: World, problem: Problem, seen: SchedulerObjects) -> dict[str, str] | None:
-    """Returns the volumes that we would choose; None where we find no way."""
-    body = problem.pod(world)
+def limits_of(node: str, name: str, problems: Sequence[VolumeProblem]) -> Body:
+    drivers = [
+        {"name": problem.driver, "nodeID": node, "allocatable": {"count": problem.limits[name]}}
+        for problem in problems
+        if name in problem.limits
+    ]
+    head = {"apiVersion": CSI_NODES.api_version, "kind": CSI_NODES.kind}
+    return {**head, "metadata": {"name": node}, "spec": {"drivers": drivers}}
+
+
+def an_attachment(volume: str, driver: str, node: str) -> Body:
+    head = {"apiVersion": VOLUME_ATTACHMENTS.api_version, "kind": VOLUME_ATTACHMENTS.kind}
+    source = {"persistentVolumeName": volume}
+    spec = {"attacher": driver, "nodeName": node, "source": source}
+    return {**head, "metadata": {"name": f"{volume}-on-{node}"}, "spec": spec}
+
+
+def ours(world: World, problem: VolumeProblem, seen: SchedulerObjects) -> dict[str, str] | None:
+    """Returns the volumes and nodes that we would choose for claims; None where we find no way."""
+    body = pod_of(world, problem)
     body["metadata"] |= {"uid": "x", "annotations": {GROUP_ANNOTATION: "g"}}
     seen.pods = [codec.convert(body, Pod)]
     group: Body = {"metadata": {"name": "g", "namespace": world.namespace}}
@@ -131,7 +128,11 @@ def ours(world: World, problem: Problem, seen: SchedulerObjects) -> dict[str, st
     plan = plan_schedule(seen, scheduler_names=(KUBES,))
     if not plan.binds:
         return None
-    return {claim: name for one in plan.volumes.values() for claim, name in one.volumes.items()}
+    found: dict[str, str] = {}
+    for one in plan.volumes.values():
+        found |= one.volumes
+        found |= dict.fromkeys(one.provisions, f"made on {one.node}")
+    return found
 
 
 async def observed(world: World) -> SchedulerObjects:
@@ -143,32 +144,51 @@ async def observed(world: World) -> SchedulerObjects:
         claims=list((await cluster.list(PERSISTENT_VOLUME_CLAIMS)).items),
         volumes=list((await cluster.list(PERSISTENT_VOLUMES)).items),
         storage_classes=list((await cluster.list(STORAGE_CLASSES)).items),
+        csi_nodes=list((await cluster.list(CSI_NODES)).items),
+        csi_drivers=list((await cluster.list(CSI_DRIVERS)).items),
+        storage_capacities=list((await cluster.list(CSI_STORAGE_CAPACITIES)).items),
+        volume_attachments=list((await cluster.list(VOLUME_ATTACHMENTS)).items),
         are_whole=True,
     )
 
 
-async def theirs(world: World, problems: list[Problem]) -> dict[str, dict[str, str] | None]:
-    """Returns the volumes that kube-scheduler chose; None where it found no way."""
+async def theirs(
+    world: World, problems: Sequence[VolumeProblem]
+) -> dict[str, dict[str, str] | None]:
+    """Returns what kube-scheduler chose for claims that had no volume; None if it found no way.
 
-    async def are_decided() -> bool:
-        pods = (await world.cluster.list(PODS, Selection(world.namespace))).items
-        decided = [
-            pod
-            for pod in pods
-            if pod.spec.node_name
-            or any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions)
-        ]
-        return len(decided) == len(problems)
+    A pod whose claims are to be provisioned is not bound: there is no provisioner here.
+    """
+    while True:
+        async with asyncio.timeout(WITHIN_S):
+            pods = (await world.cluster.list(PODS, Selection(world.namespace))).items
+            chosen = await written(world)
+            found: dict[str, dict[str, str] | None] = {}
+            for problem in problems:
+                pod = next(p for p in pods if p.metadata.name == f"pod-{problem.name}")
+                names = {claim["metadata"]["name"] for claim in problem.claims}
+                open_ones = {f"{world.namespace}/{name}" for name in names - set(problem.bound)}
+                ours_only = {key: chosen[key] for key in open_ones if key in chosen}
+                if pod.spec.node_name or (open_ones and set(ours_only) == open_ones):
+                    found[problem.name] = ours_only
+                elif any(
+                    c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions
+                ):
+                    found[problem.name] = None
+            if len(found) == len(problems):
+                return found
+            await asyncio.sleep(0.2)
 
-    await until(are_decided)
-    placed = await world.placed("pod-")
-    found: dict[str, dict[str, str] | None] = {
-        problem.name: {} if f"pod-{problem.name}" in placed else None for problem in problems
-    }
+
+async def written(world: World) -> dict[str, str]:
+    """Returns the volume that each claim is given, or the node where it is to be made."""
+    found: dict[str, str] = {}
     for one in (await world.cluster.list(PERSISTENT_VOLUMES)).items:
-        ref, chosen = one.spec.claim_ref, found.get(one.spec.storage_class_name)
-        if ref is not None and chosen is not None:
-            chosen[f"{ref.namespace}/{ref.name}"] = one.metadata.name
+        if (ref := one.spec.claim_ref) is not None and ref.uid:  # or else it is only reserved
+            found[f"{ref.namespace}/{ref.name}"] = one.metadata.name
+    for claim in (await world.cluster.list(PERSISTENT_VOLUME_CLAIMS)).items:
+        if node := selected_node(claim):
+            found[str(claim.metadata.key)] = f"made on {node}"
     return found
 
 
@@ -179,14 +199,13 @@ async def compared(
 
     Returns those with different answers, how many kube-scheduler solved, and how many only we did.
     """
-    labels = {"a": {DISK: "a"}, "b": {DISK: "b"}}
-    async with native_world(plane, namespace, labels, n_pods=len(numbers)) as world:
-        problems = [Problem(number, world.namespace) for number in numbers]
+    async with native_world(plane, namespace, NODE_LABELS, n_pods=len(numbers)) as world:
+        problems = [VolumeProblem(number, world.namespace) for number in numbers]
         await have(world, problems)
         seen = await observed(world)
         chosen = {problem.name: ours(world, problem, seen) for problem in problems}
         for problem in problems:
-            await world.cluster.create(PODS, problem.pod(world))
+            await world.cluster.create(PODS, pod_of(world, problem))
         found = await theirs(world, problems)
         differing: list[object] = [
             (name, volumes, chosen[name])

@@ -238,12 +238,19 @@ def test_bound_volume_elsewhere_is_named() -> None:
     assert "claim ns/data-3 is bound to a volume on node-7" in message
 
 
-def test_term_about_fields_never_matches() -> None:
-    """As in kube-scheduler a volume is matched against labels only."""
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+@pytest.mark.parametrize(
+    ("host", "fits"), [("", True), ("b", True), ("c", False)], ids=["alone", "there", "elsewhere"]
+)
+def test_fields_of_a_volume_are_not_looked_at(host: str, fits: bool) -> None:
+    """As in kube-scheduler a volume is matched against labels only, and against all of them."""
+    term: Body = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}
+    if host:
+        term["matchExpressions"] = [{"key": HOST, "operator": "In", "values": [host]}]
     volume = a_volume("pv", claim="c", nodeAffinity={"required": {"nodeSelectorTerms": [term]}})
+    binds = outcome(a_cluster(two(), [pod("p", "c")], a_bound_claim("c", "pv"), volume))[0]
 
-    assert not outcome(a_cluster(two(), [pod("p", "c")], a_bound_claim("c", "pv"), volume))[0]
+    assert bool(binds) is fits
+    assert not host or not fits or binds == {"ns/p": host}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Which nodes match labels: masks over all nodes, remembered while the nodes stay the same.
 
-A volume is matched against the labels of a node only, as in kube-scheduler: a term about fields is
-legal and never matches.
+A volume is matched against the labels of a node only, as in kube-scheduler: what a term says about
+fields is legal, and has no effect.
 """
 
 from __future__ import annotations
