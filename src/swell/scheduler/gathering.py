@@ -43,6 +43,8 @@ def gathered_nodes(
     shape: Shape, n: int, cells: Cells, nodes: NodesAhead, ahead: CellScoresAhead
 ) -> list[int]:
     """Returns the nodes that n tasks of a shape take in turn, as many as there is room for."""
+    if not cells.members:
+        return []  # HyperNodes may exist where no node does
     search = _CellSearch(shape, n, cells, nodes, ahead)
     while len(search.chosen) < n and search.place_in_best_cell():
         pass
@@ -52,12 +54,14 @@ def gathered_nodes(
 class _CellNodes:
     """The nodes of one cell that tasks may take, with their scores as they are by now."""
 
-    def __init__(self, nodes: list[int], slots: list[int], scores: list[float]) -> None:
+    def __init__(self, nodes: list[int], after: list[list[float]]) -> None:
         self.nodes = nodes
-        self.slots = slots
-        self.scores = scores
-        # By place in these lists, of nodes that were taken: how often, and the scores after that.
-        self.taken: dict[int, tuple[int, list[float]]] = {}
+        self.scores = after[0].copy()
+        # After none, one and more tasks; and how many tasks each node has got, if any.
+        self.after = after
+        self.taken: dict[int, int] = {}
+        # By node that got more than those: the scores after none, one and so on.
+        self.rows: dict[int, list[float]] = {}
 
     def first_best(self) -> int:
         return self.nodes[self.scores.index(max(self.scores))]
@@ -156,22 +160,22 @@ class _CellSearch:
 
     def _open(self, cell: int) -> _CellNodes:
         nodes, slots = self._cells.nodes_in(cell)
-        scores: list[float] = self._rows[0].take(slots).tolist()
         if len(nodes) > _CELL_MAX:
             # In order of their places, as the first of equal ones is taken.
+            scores: list[float] = self._rows[0].take(slots).tolist()
             best = sorted(nlargest(self._n, range(len(nodes)), key=scores.__getitem__))
-            nodes, slots = [nodes[at] for at in best], [slots[at] for at in best]
-            scores = [scores[at] for at in best]
-        found = self._nodes_of[cell] = _CellNodes(nodes, slots, scores)
+            nodes, slots = [nodes[at] for at in best], slots[best]
+        found = self._nodes_of[cell] = _CellNodes(nodes, self._rows.take(slots, axis=1).tolist())
         return found
 
     def _place(self, there: _CellNodes, at: int) -> float:
         """Places one task on a node; returns the node's score for the next."""
-        n, row = there.taken.get(at) or (0, self._rows[:, there.slots[at]].tolist())
-        n += 1
-        if n == len(row) < self._n:
-            row = self._of_node(there.nodes[at])
-        there.taken[at] = (n, row)
-        # Nobody asks after the last task of all.
-        score: float = row[n] if n < len(row) else -inf
-        return score
+        n = there.taken[at] = there.taken.get(at, 0) + 1
+        if n < len(there.after):
+            return there.after[n][at]
+        if n >= self._n:
+            return -inf  # nobody asks after the last task of all
+        row = there.rows.get(at)
+        if row is None:
+            row = there.rows[at] = self._of_node(there.nodes[at])
+        return row[n]

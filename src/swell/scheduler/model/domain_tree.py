@@ -54,19 +54,19 @@ class Cells:
         # The node of each place.
         self._node_at = np.full(self.n_rows * self.n_columns, len(order), dtype=np.intp)
         self._node_at[self.slots] = np.arange(len(order))
-        self._nodes_in: dict[int, tuple[list[int], list[int]]] = {}
+        self._nodes_in: dict[int, tuple[list[int], Indexes]] = {}
 
     def members_of(self, place: int) -> Places:
         """Returns the nodes of the cell that a node is in."""
         found: Places = self.members[self.of_node[place]]
         return found
 
-    def nodes_in(self, cell: int) -> tuple[list[int], list[int]]:
+    def nodes_in(self, cell: int) -> tuple[list[int], Indexes]:
         """Returns the nodes of a cell, and where their amounts are in a row laid out by cells."""
         found = self._nodes_in.get(cell)
         if found is None:
             members = self.members[cell]
-            found = self._nodes_in[cell] = (members.tolist(), self.slots[members].tolist())
+            found = self._nodes_in[cell] = (members.tolist(), self.slots[members])
         return found
 
     def first_best(self, row: Vector, cells: Indexes) -> int:

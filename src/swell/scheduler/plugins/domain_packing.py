@@ -141,6 +141,9 @@ class FadingTiers:
         return self._near[cell]
 
 
+_Around = tuple[int, list[float], list[float], Vector | None]
+
+
 class PackingAhead:
     """The scores of cells as they are, and as they will be when more tasks are placed.
 
@@ -155,6 +158,7 @@ class PackingAhead:
     ) -> None:
         self._nodes = nodes
         self._sums = sums
+        self._tree = sums.tree
         self._tiers = tiers
         self._per_amount = weights[:, None] / sums.divisor
         factors = self._per_amount * tiers.scale[: self._per_amount.shape[1]] * _PARTS
@@ -166,6 +170,9 @@ class PackingAhead:
         self._of_cells: Vector = np.empty(0)
         self._position = 0
         self._foreseen = array("q")
+        # By cell: its domains, what is used of them, factors, and the scores of all their cells if
+        # these follow one another.
+        self._around_of: dict[int, list[_Around]] = {}
         # The shape of those tasks, with its request and its part of the scores; and of all shapes.
         self._shape: Shape | None = None
         self._request: list[float] = []
@@ -192,14 +199,18 @@ class PackingAhead:
     def place(self, cell: int, nodes: Sequence[int]) -> None:
         """Places a task on each of these nodes of a cell, in thought."""
         self._foreseen.extend(nodes)
-        n, of_cells, request = len(nodes), self._of_cells, self._request
-        for domain, cells in self._tiers.domains_of(cell):
-            used = self._used[domain]
+        n, request, all_points = len(nodes), self._request, self._points
+        for domain, used, factors, part in self._around(cell):
+            total = 0.0
             for place, asked in enumerate(request):
-                used[place] += n * asked
-            points = _points(used, self._factors[domain])
-            of_cells[cells] += points - self._points[domain]
-            self._points[domain] = points
+                amount = used[place] = used[place] + n * asked
+                total += amount * factors[place]
+            points = round(total) / _PARTS
+            if part is None:
+                self._of_cells[self._tree.cells_of(domain)] += points - all_points[domain]
+            else:
+                np.add(part, points - all_points[domain], part)
+            all_points[domain] = points
 
     def near(self, cell: int) -> tuple[slice | Indexes, Vector] | None:
         """Returns the cells of all domains that a cell is in, with their scores, rounded."""
@@ -208,6 +219,20 @@ class PackingAhead:
             return None
         scores = self._of_cells[near] + self._of_shape[near]
         return near, np.rint(scores, out=scores)
+
+    def _around(self, cell: int) -> list[_Around]:
+        found = self._around_of.get(cell)
+        if found is None:
+            found = self._around_of[cell] = [
+                (
+                    domain,
+                    self._used[domain],
+                    self._factors[domain],
+                    self._of_cells[cells] if isinstance(cells, slice) else None,
+                )
+                for domain, cells in self._tiers.domains_of(cell)
+            ]
+        return found
 
     def _follow(self) -> None:
         """Brings all up to date. Mostly what was foreseen is what has come, and nothing is left."""
@@ -227,7 +252,7 @@ class PackingAhead:
             if len(changed) > _FEW_NODES:
                 self._count_all()
             else:
-                self._count({self._sums.tree.cells.of_node.item(place) for place in changed})
+                self._count({self._tree.cells.of_node.item(place) for place in changed})
         self._position, self._foreseen = end, array("q")
 
     def _count_all(self) -> None:
@@ -235,6 +260,7 @@ class PackingAhead:
         self._points = list(map(_points, self._used, self._factors))
         n_none = len(self._tiers.scale) - len(self._points)
         self._of_cells = self._tiers.sums(np.array([*self._points, *[0.0] * n_none]))
+        self._around_of.clear()
         self._position = len(self._nodes.changes)
 
     def _count(self, cells: set[int]) -> None:
@@ -242,8 +268,8 @@ class PackingAhead:
         used = self._sums.used()
         domains = dict(found for cell in cells for found in self._tiers.domains_of(cell))
         for domain, its_cells in domains.items():
-            now = self._used[domain] = used[:, domain].tolist()
-            points = _points(now, self._factors[domain])
+            self._used[domain][:] = used[:, domain].tolist()
+            points = _points(self._used[domain], self._factors[domain])
             self._of_cells[its_cells] += points - self._points[domain]
             self._points[domain] = points
 
