@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -217,6 +218,22 @@ def test_state_that_cannot_travel_is_refused_when_it_is_put() -> None:
     with pytest.raises(TrainError, match="an array of Python objects"):
         model.state["objects"] = np.array([object()])
     assert list(model.state) == ["seen"]
+
+
+def test_averages_keep_the_form_of_their_tree() -> None:
+    """Dicts, lists, tuples with and without names, and plain numbers."""
+
+    class Gradients(NamedTuple):
+        w: np.ndarray[Any, Any]
+        loss: float
+
+    model = Elastic({"w": np.zeros(1)})
+    given = {"g": Gradients(np.array([1.0, 2.0]), 3.0), "pair": (1.0, [np.float32(2)])}
+    found = model.average(given, weighted=False)
+
+    assert isinstance(found["g"], Gradients)
+    assert (found["g"].w.tolist(), found["g"].loss) == ([1.0, 2.0], 3.0)
+    assert found["pair"] == (1.0, [2.0])
 
 
 def test_wrong_arguments_are_refused_in_a_sentence() -> None:

@@ -210,7 +210,7 @@ def _leaves(tree: Any, found: list[Any]) -> Callable[[Sequence[Any]], Any]:
         return lambda new: {key: part(new) for key, part in parts.items()}
     if isinstance(tree, list | tuple):
         kinds = [_leaves(value, found) for value in tree]
-        made = type(tree)
+        made = getattr(tree, "_make", type(tree))  # named tuples are made by another name
         return lambda new: made(part(new) for part in kinds)
     number = len(found)
     found.append(tree)
