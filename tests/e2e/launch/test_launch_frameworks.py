@@ -21,7 +21,7 @@ from tests.e2e.launch.programs import (
     library_path,
 )
 from tests.e2e.launch.stories import WITHIN_S, pauses, training
-from tests.unit.train.launch.members import LaunchedMembers, swell_launch
+from tests.unit.train.launch.members import COUNTING, LaunchedMembers, swell_launch
 
 pytestmark = pytest.mark.long
 # Whether the process catches SIGTERM, before and after JAX has met others.
@@ -35,18 +35,19 @@ print(is_caught())
 jax.distributed.initialize(os.environ["ADDRESS"], num_processes=1, process_id=0)
 print(is_caught())
 """
-# torchrun whose agents die by themselves: once of each rank in $DIES, in that order, of three.
+# torchrun whose agents die by themselves: once of each rank that the file `due` names, of three.
 DYING = """
 import os, pathlib, sys
 from torch.distributed.elastic.agent.server import api
 here = pathlib.Path(sys.argv[0]).parent
 real = api.SimpleElasticAgent._assign_worker_ranks
 def assign(agent, store, group_rank, group_world_size, spec):
-    due = [rank for rank in os.environ["DIES"].split() if not (here / f"dead-{rank}").exists()]
-    if group_world_size == 3 and due[:1] == [str(group_rank)]:
+    dead = here / f"dead-{group_rank}"
+    is_due = group_world_size == 3 and (here / "due").read_text() == str(group_rank)
+    if is_due and not dead.exists():
         new = here / "dying"
         new.write_text(os.environ["TRAININGJOB_REPLICA_INDEX"])
-        new.rename(here / f"dead-{group_rank}")
+        new.rename(dead)
         os.kill(os.getpid(), 9)
     return real(agent, store, group_rank, group_world_size, spec)
 api.SimpleElasticAgent._assign_worker_ranks = assign
@@ -113,11 +114,14 @@ def test_torchrun_survives_deaths_while_ranks_are_given(tmp_path: Path) -> None:
     """
     (tmp_path / "dying.py").write_text(DYING)
     script = tmp_path / "train.py"
-    script.write_text(TORCH_DDP)
+    script.write_text(COUNTING)
     flags = ["--rdzv-backend=swell", "--nnodes=1:4", "--max-restarts=0"]
     command = [interpreter(TORCH), str(tmp_path / "dying.py"), *flags, str(script)]
-    members = LaunchedMembers(tmp_path, command, library_path(tmp_path) | {"DIES": "1 0"})
+    environ = library_path(tmp_path) | {"SWELL_GENERATION": "0"}
+    members = LaunchedMembers(tmp_path, command, environ)
+    due = tmp_path / "due"
     try:
+        due.write_text("1")
         members.resize(3)
         members.start(0, 1, 2)
         for rank in (1, 0):
@@ -125,6 +129,7 @@ def test_torchrun_survives_deaths_while_ranks_are_given(tmp_path: Path) -> None:
             members.wait(dead.exists, WITHIN_S)
             index, died_at = int(dead.read_text()), dead.stat().st_mtime
             members.trains(2, died_at, WITHIN_S)
+            due.write_text("0")
             members.launchers[index].wait()
             members.start(index)
             members.resize(3)

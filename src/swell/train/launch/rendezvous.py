@@ -19,6 +19,8 @@ from swell.train.launch.round_store import RoundOverError, RoundStore
 from swell.train.place import Place, place_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch.distributed import PrefixStore, TCPStore
     from torch.distributed.elastic.rendezvous.api import (
         RendezvousHandlerCreator,
@@ -34,6 +36,7 @@ BACKEND = "swell"
 _SLICE_S = 0.02
 # Members that do not come to the meeting point within this are lost.
 _MEET_WITHIN = timedelta(seconds=10)
+_CONNECT_WITHIN = timedelta(seconds=1)
 # The store's timeout of torch itself, for all that follows.
 _STORE_WITHIN = timedelta(seconds=300)
 _SIGTERM_EXIT = 143
@@ -82,6 +85,27 @@ def _own_store(door: socket.socket) -> TCPStore:
         wait_for_workers=False,
         master_listen_fd=os.dup(door.fileno()),
     )
+
+
+def _connected(meeting: tuple[str, int], is_over: Callable[[], bool]) -> TCPStore:
+    """The store of another agent; RoundOverError if that dies before.
+
+    torch's own connecting goes on for twice its timeout where nobody listens. So it gets a short
+    one, and begins when somebody does listen.
+    """
+    from torch.distributed import DistError, TCPStore
+
+    host, port = meeting
+    give_up = time.monotonic() + _MEET_WITHIN.total_seconds()
+    while time.monotonic() < give_up and not is_over():
+        try:
+            socket.create_connection(meeting, timeout=_CONNECT_WITHIN.total_seconds()).close()
+            return TCPStore(
+                host, port, is_master=False, wait_for_workers=False, timeout=_CONNECT_WITHIN
+            )
+        except (OSError, DistError):
+            time.sleep(_SLICE_S)
+    raise RoundOverError(f"nobody keeps the round's store at {host}:{port}")
 
 
 class SwellRendezvous:
@@ -148,11 +172,15 @@ class SwellRendezvous:
         from torch.distributed.elastic.rendezvous.api import RendezvousInfo, RendezvousStoreInfo
 
         rank, generation = plan.rank_of(self._place.index), plan.generation
+
+        def is_over() -> bool:
+            return self._group.is_aborted(generation)
+
         try:
             store = RoundStore(
-                self._store_of(plan, rank),
+                self._store_of(plan, rank, is_over),
                 plan.size,
-                is_over=lambda: self._group.is_aborted(generation),
+                is_over=is_over,
                 end=lambda: self._group.failed(generation),
             )
             store.set_timeout(_MEET_WITHIN)
@@ -162,14 +190,11 @@ class SwellRendezvous:
         store.set_timeout(_STORE_WITHIN)
         return RendezvousInfo(store, rank, plan.size, first)
 
-    def _store_of(self, plan: GroupPlan, rank: int) -> PrefixStore:
-        from torch.distributed import PrefixStore, TCPStore
+    def _store_of(self, plan: GroupPlan, rank: int, is_over: Callable[[], bool]) -> PrefixStore:
+        from torch.distributed import PrefixStore
 
-        host, port = plan.meeting
-        if plan.source == rank:
-            return PrefixStore(plan.prefix, self._store)
-        theirs = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=_MEET_WITHIN)
-        return PrefixStore(plan.prefix, theirs)
+        store = self._store if plan.source == rank else _connected(plan.meeting, is_over)
+        return PrefixStore(plan.prefix, store)
 
     def shutdown(self) -> bool:
         """Leave the group. Only without an error on its way all has been trained."""
