@@ -20,7 +20,7 @@ from swell.api.pod import Pod, PodSpec, PodStatus
 from swell.api.scheduling import QueueState
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
-from swell.autoscaler.damping import DampingMemory, damp
+from swell.autoscaler.damping import DampingMemory, damp, damp_stopped
 from swell.autoscaler.estimates.keeper import EstimateKeeper
 from swell.autoscaler.goodput.sharing import SharedProfiles
 from swell.autoscaler.informers import AutoscalerInformers
@@ -35,9 +35,9 @@ from swell.autoscaler.status import (
     SizeChange,
     SizeProposal,
     decide_write,
+    has_no_pods,
     may_resize,
     refusal_event,
-    turns_of_stopped,
 )
 from swell.autoscaler.views import JobId, JobKind
 from swell.runtime.clock import Clock
@@ -116,6 +116,8 @@ class Autoscaler:
         self._proposals: dict[JobId, SizeProposal] = {}
         # The jobs that were pending in the last pass: they need not wake the next one.
         self._pending: frozenset[JobId] = frozenset()
+        # Jobs that stop for others, until their pods are gone.
+        self._stopping: set[JobId] = set()
         # The roles whose raise is refused by their queue, which was reported.
         self._refused: frozenset[RoleId] = frozenset()
         self._woken = asyncio.Event()
@@ -180,7 +182,10 @@ class Autoscaler:
         )
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, parameters)
         seen = self._memory.observe(snapshot, now, self._ledger.changes)
-        targets = {**damp(wanted, snapshot.jobs, seen), **turns_of_stopped(wanted, snapshot)}
+        targets = {
+            **damp(wanted, snapshot.jobs, seen),
+            **damp_stopped(wanted, snapshot.stopped, seen),
+        }
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)
         self._propose(targets, now)
         self._estimates.propose(snapshot, self._job, now)
@@ -206,6 +211,7 @@ class Autoscaler:
                 version = job.metadata.resource_version
                 stop_s = self._settings.parameters.starve_after_s
                 self._proposals[id_.job] = SizeProposal(version, id_.role, target, now, stop_s)
+        self._stopping |= {id_ for id_, one in self._proposals.items() if one.target.stops}
         for job_id in self._proposals:
             self._writers[job_id.kind].wake(job_id.key)
 
@@ -383,9 +389,15 @@ class Autoscaler:
         job = self._job(id_)
         if job is None:
             self._ledger.drop_job(id_)
+            self._stopping.discard(id_)
             return
         self._ledger.put_job(job, is_malformed=self._is_malformed(id_))
         self._wake_if_waiting(id_)
+        if id_ in self._stopping and isinstance(job, AITrainingJob):
+            # What it held is free when its pods go, and the operator says so in its status.
+            if job.status.yielded is None or has_no_pods(job):
+                self._stopping.remove(id_)
+            self.wake()
 
     def _is_malformed(self, job: JobId) -> bool:
         informers = self._informers

@@ -63,6 +63,28 @@ def damp(
     return result
 
 
+def damp_stopped(
+    wanted: RoleTargets, stopped: Iterable[JobState], seen: DampingInput
+) -> dict[RoleId, RoleTarget]:
+    """Returns what becomes of the jobs that have stopped for others.
+
+    One of which the policy says nothing goes on: it may be another policy than the one that
+    stopped it, or another spec. None goes on within the cooldown of its stop.
+    """
+    found = {}
+    for job in stopped:
+        is_new = job.view.yielded_since is not None and seen.is_recent(job.view.yielded_since)
+        for state in job.roles:
+            id_ = RoleId(job.view.id, state.view.name)
+            size = max(state.view.target, state.view.minimum)
+            alone = RoleTarget(0, size, SizeReason.GOES_ON, "nothing keeps it from going on")
+            target = wanted.get(id_, alone)
+            if target.goes_on and is_new:
+                target = _keep(target, SizeReason.COOLING_DOWN, "it was stopped a moment ago")
+            found[id_] = target
+    return found
+
+
 def is_settled(state: RoleState, last: Resize) -> bool:
     """Whether a resize is complete: all new pods are bound, or all surplus pods are gone."""
     if last.is_raise:

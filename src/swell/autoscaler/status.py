@@ -23,9 +23,8 @@ from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.api.times import format_time
 from swell.api.trainingjob import TrainerScaleRecord, TrainingJob
-from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.job_views import AnyJob
-from swell.autoscaler.policies.interface import RoleId, RoleTarget, RoleTargets, SizeReason
+from swell.autoscaler.policies.interface import RoleTarget
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 
 # What an estimate may lack.
@@ -102,22 +101,6 @@ def _sentence(proposal: SizeProposal) -> str:
     return f"{proposal.role} {verb} from {target.current} to {target.target}: {target.message}"
 
 
-def turns_of_stopped(wanted: RoleTargets, snapshot: AutoscalerSnapshot) -> dict[RoleId, RoleTarget]:
-    """Returns what becomes of the jobs that have stopped for others.
-
-    One of which the policy says nothing goes on: it may be another policy than the one that
-    stopped it, or another spec.
-    """
-    found = {}
-    for job in snapshot.stopped:
-        for state in job.roles:
-            id_ = RoleId(job.view.id, state.view.name)
-            size = max(state.view.target, state.view.minimum)
-            alone = RoleTarget(0, size, SizeReason.GOES_ON, "nothing keeps it from going on")
-            found[id_] = wanted.get(id_, alone)
-    return found
-
-
 def _estimate_plan(job: AnyJob, proposal: EstimateProposal) -> Plan:
     if job.metadata.resource_version != proposal.version:
         return Plan()
@@ -152,6 +135,13 @@ def may_resize(job: AnyJob, role: str) -> bool:
     if isinstance(job, TrainingJob):
         return job.status.trainer_target is not None
     return role in job.status.target_replicas
+
+
+def has_no_pods(job: AITrainingJob) -> bool:
+    """Whether a job that is suspended has lost its last pod, by its own status."""
+    counts = job.status.replica_statuses.values()
+    n_pods = sum(one.pending + one.scheduled + one.active + one.restarting for one in counts)
+    return job.status.suspension is not None and not n_pods
 
 
 def _role_status(job: AITrainingJob, proposal: SizeProposal) -> Body:

@@ -15,7 +15,7 @@ from swell.api.scheduling import Queue
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, IntArray
 from swell.autoscaler.controller import Autoscaler
 from swell.autoscaler.goodput.evidence import SpeedEvidence
-from swell.autoscaler.job_state import ReplicaCount, tally
+from swell.autoscaler.job_state import ReplicaCount, RoleState, tally
 from swell.autoscaler.needs import NO_POD_LIMIT
 from swell.autoscaler.policies.dry_run import scale_all_jobs_dry_run
 from swell.autoscaler.policies.fulfillment import (
@@ -241,6 +241,42 @@ def starves_long_jobs(autoscaler: Autoscaler) -> None:
     autoscaler._propose = propose_others  # type: ignore[method-assign]
 
 
+def stops_what_saves_nothing(autoscaler: Autoscaler) -> None:
+    """Takes every job for one that loses nothing when it is stopped."""
+    ledger = autoscaler._ledger
+    take = ledger.snapshot
+
+    def snapshot() -> AutoscalerSnapshot:
+        seen = take()
+        jobs = (replace(j, view=replace(j.view, may_yield=True)) for j in seen.jobs)
+        return replace(seen, jobs=tuple(jobs))
+
+    ledger.snapshot = snapshot  # type: ignore[method-assign]
+
+
+def forgets_the_stopped(autoscaler: Autoscaler) -> None:
+    """Stops jobs for as long as nobody else needs their devices, and lets none go on."""
+    parameters = replace(autoscaler._settings.parameters, starve_after_s=1e7)
+    autoscaler._settings = replace(autoscaler._settings, parameters=parameters)
+
+
+def stops_at_once(autoscaler: Autoscaler) -> None:
+    """Takes the time since the job was created for that of its turn."""
+    ledger = autoscaler._ledger
+    take = ledger.snapshot
+
+    def snapshot() -> AutoscalerSnapshot:
+        seen = take()
+        jobs = (replace(job, roles=tuple(map(_long_there, job.roles))) for job in seen.jobs)
+        return replace(seen, jobs=tuple(jobs))
+
+    ledger.snapshot = snapshot  # type: ignore[method-assign]
+
+
+def _long_there(state: RoleState) -> RoleState:
+    return replace(state, pods=tuple(replace(pod, created_at=0.0) for pod in state.pods))
+
+
 PLANTED_BY_GOODPUT: Mapping[str, Flaw] = MappingProxyType(
     {
         "autoscaler raises at once": raises_at_once,
@@ -249,6 +285,9 @@ PLANTED_BY_GOODPUT: Mapping[str, Flaw] = MappingProxyType(
         "goodput starves a long job": starves_long_jobs,
         "goodput believes the report of another UID": believes_the_dead,
         "goodput believes absurd reports": believes_the_absurd,
+        "goodput stops what saves nothing": stops_what_saves_nothing,
+        "goodput forgets the stopped": forgets_the_stopped,
+        "goodput stops at once": stops_at_once,
     }
 )
 PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(

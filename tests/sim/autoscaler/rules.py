@@ -11,6 +11,7 @@ from swell.api.meta import Uid
 from swell.api.pod import PodPhase
 from swell.api.scheduling import Queue, QueueState
 from swell.api.times import parse_time
+from swell.autoscaler.goodput.turns import TURN_S
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.room import NOWHERE, Room
 from swell.autoscaler.settings import AutoscalerSettings
@@ -38,6 +39,7 @@ def safety(world: SimulatedWorld, settings: AutoscalerSettings) -> list[SafetyCh
         HighestGo(world),
         NoRestart(world),
         NotInVain(world),
+        StopsInTurn(world, settings),
         Unmet(world),
     ]
 
@@ -207,6 +209,7 @@ class HighestGo:
             job is None
             or job.status.ending
             or job.status.restart
+            or job.status.suspension
             or job.metadata.deletion_timestamp
         ):
             return
@@ -270,6 +273,39 @@ class NotInVain:
             for cache in caches
             if isinstance(cache, Informer)
         )
+
+
+@dataclass
+class StopsInTurn:
+    """A job is stopped for others only if it saves and nobody forbids it, after a turn of its own,
+    and until a time that is at most as far away as any job may have to wait."""
+
+    world: SimulatedWorld
+    settings: AutoscalerSettings
+    name: str = "stops in turn"
+
+    def __post_init__(self) -> None:
+        self._visibility = Visibility(self.world)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if before is None or after is None or not commit.actor.startswith(AUTOSCALER):
+            return
+        record = after.status.yielded
+        if record is None or before.status.yielded is not None:
+            return
+        training = before.status.training
+        if before.spec.save_seconds is None and not (training is not None and training.saves):
+            yield f"{commit.key} is stopped and saves nothing"
+        if before.spec.suspend is not None or self.settings.policy != "goodput":
+            yield f"{commit.key} is stopped against the user's word"
+        since, until = parse_time(record.since), parse_time(record.until)
+        if until - since > self.settings.parameters.starve_after_s:
+            yield f"{commit.key} is stopped for {until - since:.0f} s"
+        own = [pod for pod in pods_in(self.world) if owner_of(pod) == before.metadata.uid]
+        began = max((parse_time(pod.metadata.creation_timestamp or "") for pod in own), default=0.0)
+        if self._visibility.is_clear() and since - began < TURN_S:
+            yield f"{commit.key} is stopped {since - began:.0f} s after it began"
 
 
 @dataclass

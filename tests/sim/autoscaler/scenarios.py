@@ -244,6 +244,43 @@ async def reports(world: SimulatedWorld) -> None:
     await expect(user, "long", size=4)
 
 
+async def turns(world: SimulatedWorld) -> None:
+    """When faults are over: a long job that saves has all nodes; short ones come, more than there
+    is room for beside it. It gives way to them, and goes on, at the latest when it must. One that
+    saves nothing is never stopped."""
+    user = await arrive(world, n_nodes=2)
+    await world.clock.sleep(LATE_S)
+    await user.submit("ant", 1, 8, work_s=1e9)
+    await user.edit("ant", {"saveSeconds": 0})
+    await user.submit("owl", 1, 2, work_s=2500)
+    await expect(user, "ant", size=2)
+    for name in ("ant", "owl"):
+        await report(user, name, {"1": "100", "2": "190"})
+    # Its turn has to be over.
+    await world.clock.sleep(400)
+    names = [f"short-{at}" for at in range(7)]
+    for name in names:
+        await user.submit(name, 1, 1, edl="Never", work_s=700)
+    if not await user.until("ant", has_yielded, within_s=240):
+        await user.annotate("ant", UNMET, "has not made room for jobs that end before it")
+    # Others end soon after that.
+    if not await user.until("ant", runs_again, within_s=1200):
+        await user.annotate("ant", UNMET, "has not gone on")
+    # Others come at once: it has its turn first.
+    for at in range(7):
+        await user.submit(f"late-{at}", 1, 1, edl="Never", work_s=200)
+    await world.clock.sleep(300)
+    await user.delete("ant")
+
+
+def has_yielded(job: AITrainingJob) -> bool:
+    return job.status.yielded is not None
+
+
+def runs_again(job: AITrainingJob) -> bool:
+    return not has_yielded(job) and job.status.phase is AITrainingJobPhase.RUNNING
+
+
 SCRIPTS: dict[str, Script] = {
     "share": share,
     "finish": finish,
@@ -254,4 +291,4 @@ SCRIPTS: dict[str, Script] = {
     "narrow": narrow,
 }
 # With the policy that reads reports.
-GOODPUT_SCRIPTS: dict[str, Script] = {**SCRIPTS, "reports": reports}
+GOODPUT_SCRIPTS: dict[str, Script] = {**SCRIPTS, "reports": reports, "turns": turns}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from swell.api.kinds import PODS
 from swell.autoscaler.controller import Autoscaler, AutoscalerMeters
 from swell.autoscaler.informers import AutoscalerInformers
+from swell.autoscaler.policies.interface import Parameters
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.sim.actors.nemesis import RATES_MAX, Disturbance, common_disturbances
 from swell.sim.faults.plan import FaultKind
@@ -22,7 +23,8 @@ from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import operate, run_scheduler
 
 SETTINGS = AutoscalerSettings(scale_period_s=10.0, scale_cooldown_s=30.0)
-GOODPUT_SETTINGS = replace(SETTINGS, policy="goodput")
+# No job waits for half an hour here.
+GOODPUT_SETTINGS = replace(SETTINGS, policy="goodput", parameters=Parameters(starve_after_s=600.0))
 # Pods are never lost here: a resize could not be distinguished from a restart.
 DISTURBANCES = {kind: rate for kind, rate in RATES_MAX.items() if kind != FaultKind.POD_DELETED}
 GOODPUT_SCENARIOS = tuple(

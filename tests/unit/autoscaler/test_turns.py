@@ -8,6 +8,7 @@ from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJob, Yield
 from swell.api.times import format_time
 from swell.api.training import TrainingStatus
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.damping import DampingInput, damp_stopped
 from swell.autoscaler.goodput.turns import TURN_S, TurnRequest, minimums
 from swell.autoscaler.policies.fulfillment import fulfillment
 from swell.autoscaler.policies.goodput import goodput
@@ -18,7 +19,7 @@ from swell.autoscaler.policies.interface import (
     RoleTargets,
     SizeReason,
 )
-from swell.autoscaler.status import SizeChange, SizeProposal, decide_write, turns_of_stopped
+from swell.autoscaler.status import SizeChange, SizeProposal, decide_write
 from swell.autoscaler.views import JobId
 from swell.runtime.plan import EmitEvent, PatchStatus
 from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, in_queue, look
@@ -111,6 +112,18 @@ def test_nobody_stops_a_job_that_loses_by_it_or_must_run() -> None:
     assert of(decided(crowd(job, began_s=NOW - TURN_S)), "long").stops
 
 
+def test_all_of_a_pool_may_stop_for_others() -> None:
+    """Rigid jobs that wait for both devices leave nothing to the jobs that are sized."""
+    job = running("long")
+    rigid = [a_job(name, phase="Pending", t=a_role(1, 1, gpu=1, edl="Never")) for name in "ab"]
+    things: list[object] = [a_node("n", cpu=9, memory="9Gi", gpu=2), job, *rigid]
+    began = format_time(NOW - 3600)
+    things.append(a_pod("long", "t", 0, "n", gpu=1, created=began))
+    snapshot = look(*things, *(a_pod(name, "t", 0, gpu=1) for name in "ab"))  # type: ignore[arg-type]
+
+    assert of(decided(snapshot), "long").stops
+
+
 def test_job_that_has_stopped_stays_so_while_others_need_its_device() -> None:
     snapshot = crowd(stopped(running("long"), ago_s=600), n_short=3)
 
@@ -135,7 +148,21 @@ def test_other_policies_let_stopped_jobs_go_on() -> None:
     snapshot = crowd(stopped(running("long"), ago_s=10), n_short=3)
     wanted = fulfillment(snapshot.jobs, snapshot.cluster, Parameters(now=NOW))
 
-    assert of(turns_of_stopped(wanted, snapshot), "long").goes_on
+    assert of(damp_stopped(wanted, snapshot.stopped, DampingInput()), "long").goes_on
+
+
+def test_job_that_has_just_stopped_stays_so_for_the_cooldown() -> None:
+    """Its pods are not even gone when the next pass looks."""
+    snapshot = crowd(stopped(running("long"), ago_s=59), n_short=1)
+    wanted = decided(snapshot)
+
+    def damped(now: float) -> RoleTarget:
+        seen = DampingInput(now=now, cooldown_s=60.0)
+        return of(damp_stopped(wanted, snapshot.stopped, seen), "long")
+
+    assert of(wanted, "long").goes_on
+    assert damped(NOW).reason is SizeReason.COOLING_DOWN
+    assert damped(NOW + 1).goes_on
 
 
 def test_minimums_go_to_those_that_keep_them_then_to_starving_ones() -> None:

@@ -105,7 +105,8 @@ def choose_sizes(problem: SizingProblem) -> Sizing:
     sizes, speed = problem.sizes, worthwhile(problem.sizes, problem.speed, problem.current)
     rows = np.arange(len(sizes))
     units = sizes * problem.units[:, None]
-    weight, price = prices.weights(units, speed, problem.left_s, problem.budget)
+    # Jobs that may all be left with nothing can have a budget of nothing, at which no price clears.
+    weight, price = prices.weights(units, speed, problem.left_s, max(problem.budget, 1))
     value = weight[:, None] * speed * _discount(problem, speed)
     value += _in_time(problem, speed, value)
     allowed = (speed > 0) & (sizes >= problem.least[:, None])
