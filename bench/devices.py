@@ -75,7 +75,7 @@ def _objects(n_nodes: int, n_pods: int, *, has_claims: bool) -> SchedulerObjects
         groups=[codec.convert(_group(at), PodGroup) for at in range(-(-n_pods // GANG))],
         pods=[codec.convert(_pod(at, has_claims=has_claims), Pod) for at in range(n_pods)],
         resource_slices=[
-            codec.convert(_slice(f"node-{at:04}"), ResourceSlice) for at in range(n_nodes)
+            codec.convert(a_slice(f"node-{at:04}"), ResourceSlice) for at in range(n_nodes)
         ],
         device_classes=[
             codec.convert(
@@ -97,7 +97,7 @@ def _node(name: str) -> Body:
     }
 
 
-def _slice(node: str) -> Body:
+def a_slice(node: str) -> Body:
     devices = [
         {
             "name": f"gpu-{at}",
