@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from random import Random
 
 import pytest
+import yaml
 
 from swell.api.devices import ResourceClaim
 from swell.api.kinds import (
@@ -18,11 +22,17 @@ from swell.api.kinds import (
     RESOURCE_SLICES,
 )
 from swell.api.meta import Body, Key
+from swell.cluster.kube.client import connect
+from swell.cluster.kube.kubeconfig import read_kubeconfig
+from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Deletion, Selection, merge_patch
+from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from tests.e2e.scheduler.native_world import KUBES, QUIET_S, World, native_world, until
 from tests.resource_objects import a_device_class, a_resource_claim, a_slice, a_template
 from tests.testbed.control_plane import ControlPlane, running_control_plane
+from tests.testbed.kubectl import Kubectl
 from tests.testbed.native_gangs import (
     API_SERVER_FLAGS,
     MANAGER_FLAGS,
@@ -30,6 +40,7 @@ from tests.testbed.native_gangs import (
     running_kube_scheduler,
 )
 
+ROOT = Path(__file__).parents[3]
 CLAIMS = "resourceclaim-controller"
 N_DEVICES = 4
 CLASS = Key("", a_device_class()["metadata"]["name"])
@@ -72,7 +83,7 @@ def played(plane: ControlPlane, namespace: str, story: Story) -> None:
     asyncio.run(main())
 
 
-async def have_gang(world: World, name: str, n: int, claim: str = "") -> None:
+async def have_gang(world: World, name: str, n: int, claim: str = "", **spec: str) -> None:
     """A gang with a device for each pod, or with one claim for all."""
     group = {
         "apiVersion": POD_GROUPS.api_version,
@@ -82,7 +93,7 @@ async def have_gang(world: World, name: str, n: int, claim: str = "") -> None:
     }
     await world.cluster.create(POD_GROUPS, group)
     for at in range(n):
-        pod = world.pod(f"{name}-{at}", resourceClaims=[entry(claim)])
+        pod = world.pod(f"{name}-{at}", resourceClaims=[entry(claim)], **spec)
         pod["metadata"]["annotations"] = {GROUP_ANNOTATION: name}
         await world.cluster.create(PODS, pod)
 
@@ -246,3 +257,76 @@ def allocated(claim: ResourceClaim, node: str, at: int) -> Body:
             "reservedFor": [{"resource": "pods", "name": owner.name, "uid": owner.uid}],
         }
     }
+
+
+RESTRICTED = "swell-restricted"
+
+
+def test_role_in_place_of_a_cluster_role_is_named(
+    device_plane: ControlPlane, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D10: a right that Kubernetes asks for in the whole cluster is not enough in a namespace."""
+    namespace = "rights"
+    kubectl = Kubectl(device_plane.kubeconfig, tmp_path)
+
+    async def story(world: World) -> None:
+        path = await asyncio.to_thread(restricted, device_plane, kubectl, namespace, tmp_path)
+        clock = SystemClock()
+        async with connect(read_kubeconfig([path]), clock, Random(5)) as cluster:
+            settings = SchedulerSettings(scheduler_names=(RESTRICTED,))
+            scheduler = Scheduler(cluster, settings, clock=clock, random=Random(6))
+            running = asyncio.create_task(scheduler.run())
+            await have_gang(world, "pair", 2, schedulerName=RESTRICTED)
+
+            async def is_named() -> bool:
+                found = await world.cluster.get(POD_GROUPS, Key(namespace, "pair"))
+                return any(
+                    "resourceclaims/binding" in one.message for one in found.status.conditions
+                )
+
+            try:
+                await until(is_named)
+                assert "by a ClusterRole and a ClusterRoleBinding" in caplog.text
+                assert not devices_of(await claims_of(world))
+                assert not await world.placed("pair-")
+                # With the right it goes on by itself.
+                await asyncio.to_thread(
+                    kubectl.ok, "create", "clusterrolebinding", RESTRICTED,
+                    f"--clusterrole={RESTRICTED}-binding", account(namespace),
+                )  # fmt: skip
+                await world.until_placed("pair-", 2)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    played(device_plane, namespace, story)
+
+
+def account(namespace: str) -> str:
+    return f"--serviceaccount={namespace}:{RESTRICTED}"
+
+
+def restricted(plane: ControlPlane, kubectl: Kubectl, namespace: str, folder: Path) -> Path:
+    """Returns a kubeconfig with the rights of the scheduler, one of them in one namespace only."""
+    documents = yaml.safe_load_all((ROOT / "deploy" / "scheduler" / "rbac.yaml").read_text())
+    role = next(one for one in documents if one["kind"] == "ClusterRole")
+    binding = {"apiGroups": [RESOURCE_CLAIMS.group], "verbs": ["patch"]}
+    binding["resources"] = ["resourceclaims/binding"]
+    for rule in role["rules"]:
+        rule["resources"] = [one for one in rule["resources"] if one not in binding["resources"]]
+    for name, rules in ((RESTRICTED, role["rules"]), (f"{RESTRICTED}-binding", [binding])):
+        body = {**role, "metadata": {"name": name}, "rules": rules}
+        kubectl.ok("apply", "-f", "-", stdin=json.dumps(body))
+    kubectl.ok("create", "serviceaccount", RESTRICTED, "-n", namespace)
+    scopes = (
+        (RESTRICTED, "clusterrolebinding", f"{RESTRICTED}-all"),
+        (f"{RESTRICTED}-binding", "rolebinding", f"{RESTRICTED}-here", "-n", namespace),
+    )
+    for granted, *scope in scopes:
+        kubectl.ok("create", *scope, f"--clusterrole={granted}", account(namespace))
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    token = kubectl.ok("create", "token", RESTRICTED, "-n", namespace).strip()
+    config["users"][0]["user"] = {"token": token}
+    path = folder / "restricted.json"
+    path.write_text(json.dumps(config))
+    return path
