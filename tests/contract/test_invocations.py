@@ -353,6 +353,24 @@ run python train.py | 2 | put -- before the command
 run sleep 5 | 2 | put -- before the command
 run train.py --lr 1 | 2 | put -- before the command
 run --min 3 --max 2 -- true | 2 | lower --min
+run -N 2 -- true | 2 | here it is: --min N
+run --gres gpu:1 -- true | 2 | here it is: --gpu N
+run --mem 1G -- true | 2 | here it is: --memory 4Gi
+run --time 1h -- true | 2 | here it is: --time-limit 2h
+run --time-limit soon -- true | 2 | write it like 15s
+run --job-name x -- true | 2 | here it is: --name NAME
+run --array 0-3 -- true | 2 | swell sweep --array
+run --dependency afterok:3 -- true | 2 | here it is: --after JOB
+run --partition q -- true | 2 | here it is: --queue NAME
+run --dry-run=client -- true | 2 | here it is: --print
+run -e A=1 -- true | 2 | here it is: --env NAME=VALUE
+run --replicas 2 -- true | 2 | here it is: --min N
+queue update x --weight 3 | 2 | swell edit queue NAME
+cluster use x | 2 | swell use CONTEXT
+apply -k . | 2 | kubectl kustomize
+top --watch | 2 | by itself
+logs fit --all-pods | 2 | all its pods
+history --since yesterday | 2 | write it like 15s
 sweep --print --name s a=1,2 -- true {a} | 0 | name: s-1
 sweep --print --name s --array 0-9:3 -- true {index} | 0 | name: s-9
 sweep --print --name s --parallel 1 a=1,2 -- true {a} | 0 | suspend: true

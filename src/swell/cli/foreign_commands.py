@@ -100,6 +100,60 @@ COMMAND_HINTS: dict[str, str] = {
 GROUP_HINTS: dict[str, str] = {
     "create": f"other kinds are written as manifests: {_APPLY}",
     "auth": "swell auth can-i VERB KIND, swell auth whoami",
+    "queue": "a queue changes by swell edit queue NAME, or swell patch queue NAME -p CHANGE",
+}
+# The flags of other programs, by the command that they are given to.
+_RUN_FLAGS: dict[str, str] = {
+    **dict.fromkeys(
+        ("--array", "-a"), "many jobs of one command: swell sweep --array 0-9 -- COMMAND"
+    ),
+    **dict.fromkeys(("--chdir", "-D"), "--workdir FOLDER"),
+    **dict.fromkeys(("--cpus", "--cpus-per-task"), "--cpu N, of each pod"),
+    **dict.fromkeys(("--dependency", "-d"), "--after JOB"),
+    "--dry-run": "--print shows the manifest and submits nothing",
+    **dict.fromkeys(("-e", "--export"), "--env NAME=VALUE"),
+    **dict.fromkeys(
+        ("--gpus", "--gpus-per-node", "--gpus-per-task", "--gres"), "--gpu N, of each pod"
+    ),
+    **dict.fromkeys(("--job-name", "-J"), "--name NAME"),
+    **dict.fromkeys(("--mem", "--mem-per-cpu"), "--memory 4Gi, of each pod"),
+    **dict.fromkeys(
+        ("--nnodes", "--nodes", "-N", "--ntasks", "--num-nodes", "--parallelism", "--replicas"),
+        "--min N, and --max N for a job that may grow; processes in each: --nproc-per-node N",
+    ),
+    **dict.fromkeys(("--ntasks-per-node", "--nproc_per_node"), "--nproc-per-node N"),
+    **dict.fromkeys(("-o", "--output"), "--print shows the manifest; the output: swell logs JOB"),
+    **dict.fromkeys(("--partition", "--account", "-A"), "--queue NAME"),
+    "--qos": "--priority CLASS",
+    "--requeue": "--restart N",
+    **dict.fromkeys(
+        ("--rm", "-it", "-i", "--stdin"), "jobs have no input; in a pod: swell exec -it POD -- sh"
+    ),
+    **dict.fromkeys(("--time", "-t"), "--time-limit 2h"),
+}
+FLAG_HINTS: dict[str, dict[str, str]] = {
+    "run": _RUN_FLAGS,
+    "sweep": {**_RUN_FLAGS, "--array": "", "-a": "--array 0-9"},
+    "apply": {
+        **dict.fromkeys(("-k", "--kustomize"), "kubectl kustomize FOLDER | swell apply -f -"),
+        "--prune": "kubectl does that; swell delete -f FILE deletes what a manifest names",
+        "--validate": "manifests are always checked; unknown kinds: --ignore-unknown",
+    },
+    "get": {
+        "--chunk-size": "lists are read as a whole",
+        "--output-watch-events": "-w -o json prints the objects",
+        "--timeout": "a watch ends by Ctrl-C; to wait for something: swell wait --timeout",
+    },
+    "logs": {
+        "--all-pods": "the logs of a job are those of all its pods",
+        "--max-log-requests": "there is no such limit",
+        "--ignore-errors": "a pod whose log cannot be read does not end those of others",
+    },
+    "replace": {"--force": "objects are always deleted and made anew"},
+    "top": {
+        **dict.fromkeys(("-w", "--watch"), "on a terminal it is drawn anew by itself"),
+        "--containers": "requests are those of whole pods",
+    },
 }
 _CREATE_HINTS = {
     "job": "swell run -- COMMAND, or as a manifest: swell apply -f FILE",
@@ -120,6 +174,12 @@ _CREATE_HINTS = {
 def hint_for_command(name: str) -> str:
     """Return what a command of another program is called here; empty if that is not known."""
     return COMMAND_HINTS.get(name.lower(), "")
+
+
+def hint_for_flag(command: str, flag: str) -> str:
+    """Return what a flag of another program is called here; empty if that is not known."""
+    known = FLAG_HINTS.get(command, {}).get(flag, "")
+    return f"here it is: {known}" if known.startswith("-") else known
 
 
 def hint_for_group(group: str, name: str) -> str:

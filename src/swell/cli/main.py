@@ -268,9 +268,13 @@ def parser_of(name: str) -> Any:
 def _usage_texts(error: typer.BadParameter, path: str, invocation: Invocation) -> tuple[str, str]:
     """Return the sentence and the hint for a command line that could not be parsed."""
     message = error.format_message().rstrip(".")
+    if path == "swell cluster" and message.startswith("Got unexpected extra"):
+        return message, "swell use CONTEXT chooses one; swell cluster tells which is asked"
     if message.startswith("Usage: "):  # a group of commands without one of them
         return "which of its commands?", f"see: {path} --help"
     name, rest = invocation.arguments[0], invocation.arguments[1:]
+    if known := _flag_hint(error, name):
+        return message.partition(" (Possible options")[0], known
     if message.startswith("No such command "):
         from swell.cli.foreign_commands import hint_for_group
 
@@ -284,6 +288,18 @@ def _usage_texts(error: typer.BadParameter, path: str, invocation: Invocation) -
             meant = " ".join(["swell", name, *flags, END_OF_OPTIONS, *command])
             return message, f"put -- before the command: {meant}"
     return message, f"see: {path} --help"
+
+
+def _flag_hint(error: typer.BadParameter, name: str) -> str:
+    """Return what helps with a flag: its name here, or how a duration is written."""
+    from swell.cli.foreign_commands import hint_for_flag
+    from swell.cli.options import DURATION_HINT, days_or_seconds_of, seconds_of
+
+    # Only errors about the value of an option know it.
+    read_by = getattr(getattr(getattr(error, "param", None), "type", None), "func", None)
+    if read_by in {days_or_seconds_of, seconds_of}:
+        return DURATION_HINT + (", or 7d" if read_by is days_or_seconds_of else "")
+    return hint_for_flag(name, str(getattr(error, "option_name", "")))
 
 
 def _several() -> None:

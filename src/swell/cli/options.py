@@ -20,6 +20,7 @@ from swell.cli.command_line import USAGE, CommandError
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DAY_S = 86400.0
+DURATION_HINT = "write it like 15s, 10m or 1h30m"
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -165,7 +166,7 @@ def seconds_of(text: str | float) -> float:
         return float(text)
     parts = _DURATION_PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"not a duration: {text!r}; write it like 15s, 10m or 1h30m")
+        raise ValueError(f"not a duration: {text!r}; {DURATION_HINT}")
     return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
 
 

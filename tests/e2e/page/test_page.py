@@ -138,6 +138,19 @@ def test_every_view_has_its_data(scene: Scene, tmp_path: Path) -> None:
         scene.view.resize(1100)
 
 
+def test_every_address_has_a_view_and_a_title(scene: Scene) -> None:
+    """Also one that was cut off, one that no view has, and names that every object has."""
+    for broken in ("%", "nothing", "constructor", "__proto__", "job", "job/%E0%A4%A"):
+        scene.view.open("about:blank")
+        scene.go(broken, "What waits, and why")
+        assert scene.view.run("return document.title") == "Overview · Swell"
+    scene.view.open("about:blank")
+    scene.go("job/aitrainingjobs/default/grows", "Timeline")
+    assert scene.view.run("return document.title") == "grows · Swell"
+    scene.go("whatif", "nothing is changed")
+    assert scene.view.run("return document.title") == "What if · Swell"
+
+
 def test_a_change_is_on_the_screen_by_itself(scene: Scene) -> None:
     """Without a reload; the median is printed, and stays far below a poll's."""
     scene.go("job/aitrainingjobs/default/grows", "Timeline")

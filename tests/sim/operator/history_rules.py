@@ -9,6 +9,7 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
 from swell.api.core import ConfigMap
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS
 from swell.api.meta import Uid
+from swell.api.pod import PodPhase
 from swell.api.times import parse_time
 from swell.cluster.embedded.storage import Commit
 from swell.history.ledger import ledger_of
@@ -18,9 +19,12 @@ from swell.history.reading import ended_lives
 from swell.history.shards import HISTORY_LABEL, ShelfName, split_key
 from swell.operator.aitrainingjob import labels
 from swell.operator.framework.managers import is_foreign
-from swell.sim.observation import all_of, states
+from swell.sim.observation import all_of, pods_in, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.wiping import RESTORER
+
+_ENDED_BY_PODS = frozenset({"RolesFailed", "RolesCompleted"})
+_ENDED_PODS = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 @dataclass
@@ -95,6 +99,23 @@ class LivesRecorded:
                 yield f"{name} ({uid}) is not recorded"
             else:
                 yield from (f"{name}: {what}" for what in wrongs(lives[uid], true, is_final))
+                yield from self._pods_left_out(lives[uid], true.job)
+
+    def _pods_left_out(self, life: JobLife, job: AITrainingJob) -> Iterator[str]:
+        """A job that ended by its pods is recorded with pods: whoever saw the end has seen them."""
+        if job.status.reason not in _ENDED_BY_PODS or life.pods or life.n_folded:
+            return
+        ended = [
+            pod.metadata.name
+            for pod in pods_in(self.world)
+            if (owner := pod.metadata.controller) is not None
+            and owner.uid == life.uid
+            and pod.status.phase in _ENDED_PODS
+            and pod.status.start_time is not None
+            and pod.spec.node_name
+        ]
+        if ended:
+            yield f"{life.name} is recorded without its pods {', '.join(sorted(ended))}"
 
 
 def wrongs(life: JobLife, true: TrueLife, is_final: bool) -> Iterator[str]:

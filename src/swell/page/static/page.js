@@ -140,14 +140,25 @@ function changed() {
 function show() {
   if (leave) { leave(); leave = null; }
   redraw = null;
-  const [view, ...rest] = decodeURI(location.hash.replace(/^#\/?/, "")).split("/");
-  const name = VIEWS[view] || view === "job" ? view : "overview";
+  const [view, ...rest] = address();
+  const isJob = view === "job" && rest.length === 3; // its kind, its namespace, its name
+  const name = isJob || Object.hasOwn(VIEWS, view) ? view : "overview";
+  document.title = `${isJob ? rest[2] : VIEWS[name]} · Swell`;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.dataset.view === (name === "job" ? "jobs" : name)) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  ({ overview, jobs, job, queues, nodes, whatif, history })[name](rest.map(decodeURIComponent));
+  ({ overview, jobs, job, queues, nodes, whatif, history })[name](rest);
   main().focus({ preventScroll: true });
+}
+
+// The view and what it is of, by the address; one that nobody can read leads to the overview.
+function address() {
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  } catch {
+    return ["overview"];
+  }
 }
 
 const allJobs = () => [...state.aitrainingjobs.values(), ...state.trainingjobs.values()];
