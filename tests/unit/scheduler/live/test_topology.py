@@ -142,3 +142,46 @@ def test_constraint_without_effect_is_warned_of_once() -> None:
         ]
 
     on_stage(play)
+
+
+def test_scheduler_without_rights_on_hyper_nodes_places_gangs_until_it_has_them() -> None:
+    """It has the rights of the release before: a constraint has no effect, and that is said."""
+
+    async def play(stage: Stage) -> None:
+        await racks(stage)
+        scheduler = stage.start()
+        (line,) = stage.lines
+        line.refuse = lambda _, about: "hypernodes" in about
+        await stage.gang("a", 3, cpu="3", networkTopology=HARD_1)
+        await stage.sleep(30)
+        assert len(await stage.where()) == 3
+        assert not scheduler.informers.hyper_nodes.is_served
+        events = await stage.events()
+        said = [text for _, reason, text in events if reason == "TopologyNotApplied"]
+        assert said == ["its network topology has no effect: there is no HyperNode"]
+
+        line.refuse = lambda _, about: False
+        await stage.sleep(30)
+        await stage.gang("b", 2, cpu="1", networkTopology=HARD_1)
+        await stage.sleep(5)
+        found = await stage.where()
+        assert {found["b-0"], found["b-1"]} in ({"node-0", "node-2"}, {"node-1", "node-3"})
+
+    on_stage(play)
+
+
+def test_scheduler_that_may_not_write_on_hyper_nodes_keeps_gangs_in_racks() -> None:
+    async def play(stage: Stage) -> None:
+        await racks(stage)
+        stage.start()
+        (line,) = stage.lines
+        line.refuse = lambda verb, about: verb == "patch" and about.startswith("rack")
+        await stage.gang("a", 2, cpu="4", networkTopology=HARD_1)
+        await stage.sleep(600)
+
+        assert await stage.where() == {"a-0": "node-0", "a-1": "node-2"}
+        tries = [call for call in line.writes() if "hypernodes" in call]
+        assert 2 < len(tries) < 80
+        assert not (await stage.read_hyper_node("rack-a")).status.conditions
+
+    on_stage(play)
