@@ -22,6 +22,7 @@ from swell.api.meta import Body
 N_PROCESSORS = 2
 # A way that has to end takes its cluster down first.
 CLOSE_S = 40.0
+LOOK_S = 0.5
 Found = dict[str, dict[str, list[Body]]]
 
 
@@ -52,7 +53,7 @@ def measure_at_once(names: Sequence[str], before: Found) -> Found:
                 number, name = waiting.pop(0)
                 result = Path(folder) / f"{number}.json"
                 running.append(_start(name, result, free.pop(0)))
-            time.sleep(0.5)
+            time.sleep(LOOK_S)
             for one in [one for one in running if one.process.poll() is not None]:
                 running.remove(one)
                 free.append(one.processors)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from bench.training_at_once import merged
+import pytest
+
+from bench import training_at_once
+from bench.training_at_once import Running, merged
 from bench.training_figures import UNNAMED, Events, rows, table
 from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture
 
@@ -77,6 +81,22 @@ def test_a_run_leaves_the_events_that_it_has_not_caused() -> None:
 
     assert replaced == {"kill one": [{"n": 3}], "4 to 2": [{"n": 2}]}
     assert added == {"kill one": [{"n": 1}, {"n": 3}], "4 to 2": [{"n": 2}]}
+
+
+def test_a_way_that_is_named_twice_is_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of both runs keeps its events in a file of its own; all of them count."""
+
+    def start(name: str, result: Path, processors: tuple[int, ...]) -> Running:
+        result.write_text(json.dumps({name: {"kill one": [{"n": result.stem}]}}))
+        return Running(name, subprocess.Popen(["true"]), result, processors)
+
+    monkeypatch.setattr(training_at_once, "_start", start)
+    monkeypatch.setattr(training_at_once, "LOOK_S", 0.01)
+    monkeypatch.delenv("MORE", raising=False)
+    found = training_at_once.measure_at_once(["a", "a", "b"], {"a": {"kill one": [{"n": "old"}]}})
+
+    assert sorted(one["n"] for one in found["a"]["kill one"]) == ["0", "1"]
+    assert found["b"] == {"kill one": [{"n": "2"}]}
 
 
 def test_picture_shows_every_event() -> None:
