@@ -56,7 +56,7 @@ demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
 test: $(READY) ## every test but the long ones; on the real control plane, too, if it is built
-	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 3
+	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 3 --no-loadscope-reorder
 
 pythons: ## the unit tests with other Pythons that are on this machine: PYTHONS="3.12 3.13"
 	@for version in $(PYTHONS); do \

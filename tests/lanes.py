@@ -15,6 +15,16 @@ LONGEST = (
     "real nodes",
     "tests/e2e/autoscaler/test_training.py",
     "tests/e2e/scheduler/test_scheduler.py",
+    # Of `make test`: begun last, one of these would keep one processor busy and the others idle.
+    "tests/sim/test_planted.py",
+    "tests/contract/test_behaviours.py",
+    "tests/sim/test_seeds.py",
+    "tests/unit/train/test_chaos.py",
+    "tests/unit/train/bus/test_disturbed.py",
+    "tests/sim/test_every_write.py",
+    "tests/unit/train/launch/test_launch_group.py",
+    "tests/unit/train/launch/test_launch_program.py",
+    "tests/property/test_config_effects.py",
 )
 
 

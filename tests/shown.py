@@ -18,6 +18,11 @@ from dataclasses import dataclass
 
 from tests.testbed import binaries
 
+AUTOSCALER_LAWS = (
+    "tests/property/test_autoscaler.py",
+    "tests/property/test_autoscaler_limits.py",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -55,7 +60,7 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
         Check("fuzzed inputs", ("tests.attack.fuzzing", "--inputs", "100000")),
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
         Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "20000")),
-        Check("autoscaler equivalence", ("pytest", "tests/property/test_autoscaler.py")),
+        Check("autoscaler equivalence", ("pytest", *AUTOSCALER_LAWS)),
         *((spoilt, devices, volumes, Check("mutated behaviours", mutated)) if has_testbed else ()),
     )
 

@@ -10,7 +10,7 @@ from tests.sim.campaign import ENTRIES
 SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 # Subject, scenario, and how the writes meant begin. A campaign does so to whole scenarios.
 CORE = (
-    *(("toy", scenario.name, "") for scenario in SUBJECTS["toy"].scenarios),
+    *(("toy", name, "") for name in ("finish", "delete", "resize")),
     ("operator", "finish", "operator-0 patch aitrainingjobs"),
     ("trainingjob kept", "finish", "operator-0 patch trainingjobs"),
     ("scheduler", "bind", "scheduler-0 create pods/binding"),
@@ -18,6 +18,8 @@ CORE = (
 LONG = [
     pytest.param(*one, marks=pytest.mark.long)
     for one in (
+        ("toy", "restart", ""),
+        ("toy", "recreate", ""),
         ("operator", "creation", ""),
         ("operator", "suspend", "operator-0 patch aitrainingjobs"),
         ("operator", "fields", "operator-0"),

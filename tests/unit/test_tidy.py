@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,23 +68,54 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module
 
 
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What the tests ask of a file, so that one reading of it serves all of them."""
+
+    docstring: str | None
+    n_lines: int
+    long_functions: tuple[str, ...]
+    modules: frozenset[str]
+    broad_lines: tuple[int, ...]
+
+
+@cache
+def facts_of(path: Path) -> FileFacts:
+    text = path.read_text()
+    tree = ast.parse(text)
+    return FileFacts(
+        ast.get_docstring(tree),
+        len(text.splitlines()),
+        tuple(
+            one.name
+            for one in functions(tree)
+            if (one.end_lineno or 0) - one.lineno >= FUNCTION_LINES_MAX
+        ),
+        frozenset(imported(tree)),
+        tuple(
+            node.lineno
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ExceptHandler)
+            and (node.type is None or (isinstance(node.type, ast.Name) and is_broad(node.type.id)))
+        ),
+    )
+
+
 @pytest.mark.parametrize("path", [p for p in ALL_PYTHON if p.stat().st_size], ids=name)
 def test_file_is_tidy(path: Path) -> None:
     """A file opens with a docstring, has one subject's length and no overlong function."""
-    text = path.read_text()
-    tree = ast.parse(text)
+    facts = facts_of(path)
 
-    assert ast.get_docstring(tree), "a file says what it is for"
-    assert len(text.splitlines()) <= FILE_LINES_MAX
+    assert facts.docstring, "a file says what it is for"
+    assert facts.n_lines <= FILE_LINES_MAX
     assert path.name not in BANNED_FILES
-    long = [f.name for f in functions(tree) if (f.end_lineno or 0) - f.lineno >= FUNCTION_LINES_MAX]
-    assert not long, f"longer than {FUNCTION_LINES_MAX} lines: {long}"
+    assert not facts.long_functions, f"longer than {FUNCTION_LINES_MAX} lines"
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if is_pure(p)], ids=name)
 def test_pure_module_imports_nothing_impure(path: Path) -> None:
     """A decision sees no clock, chance, loop or network."""
-    modules = set(imported(ast.parse(path.read_text()))) - HARMLESS
+    modules = facts_of(path).modules - HARMLESS
     found = {module.split(".")[0] for module in modules} & IMPURE
 
     assert not found
@@ -91,12 +124,7 @@ def test_pure_module_imports_nothing_impure(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_broad_except_only_in_the_manager(path: Path) -> None:
     """An exception nobody expected is a bug, and exactly one place decides what happens then."""
-    broad = [
-        node.lineno
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ExceptHandler)
-        and (node.type is None or (isinstance(node.type, ast.Name) and is_broad(node.type.id)))
-    ]
+    broad = facts_of(path).broad_lines
 
     assert not broad or name(path) in BROAD_EXCEPT_ALLOWED, f"lines {broad}"
 

@@ -8,6 +8,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ FILE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z_]+)*\.py)`")
 SEED_NAMES = frozenset({"InquiryResource", "inquiry_resource"})
 
 
+@cache
 def section(title: str) -> str:
     """The part of the architecture page below one heading, up to the next."""
     _, _, rest = ARCHITECTURE.read_text().partition(f"\n## {title}\n")
@@ -46,10 +48,15 @@ def identifiers(path: Path) -> Iterator[tuple[int, str]]:
                 yield token.start[0], token.string
 
 
+@cache
+def banned_words() -> frozenset[str]:
+    return frozenset(match["banned"] for match in REPLACED.finditer(section("Glossary")))
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_source_has_no_banned_word(path: Path) -> None:
     """Names come from the field; the glossary lists the private words that were given up."""
-    banned = {match["banned"] for match in REPLACED.finditer(section("Glossary"))}
+    banned = banned_words()
     used = [(0, part) for part in path.relative_to(SOURCE_ROOT).with_suffix("").parts]
     used += identifiers(path)
     found = [f"{line}: {word}" for line, word in used if banned.intersection(parts(word))]
