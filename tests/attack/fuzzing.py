@@ -12,7 +12,6 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from swell.api import manifest, quantity, times
@@ -28,6 +27,8 @@ from swell.cluster.embedded.registry import FieldPath
 from swell.runtime.errors import ClusterError
 from swell.schema.formats import format_check
 from swell.schema.patterns import PatternError, compile_pattern
+from tests.attack import parsers
+from tests.attack.parsers import JSON, YAML, Parser
 
 STALL_S_MAX = 0.5
 _BODY = {"spec": {"a": [{"b": 1, "c": "x"}] * 5, "d": {"e": [1, 2, 3]}}, "metadata": {"name": "n"}}
@@ -52,18 +53,6 @@ def _formats(text: str) -> None:
             check(text)
 
 
-@dataclass(frozen=True)
-class Parser:
-    """A parser, the errors by which it refuses, and pieces of inputs that it may take."""
-
-    name: str
-    read: Callable[[str], object]
-    refusals: tuple[type[Exception], ...]
-    pieces: tuple[str, ...]
-
-
-_JSON = ('{"a":', '"b"', "[", "]", "{", "}", ",", ":", "1", "1e400", "9" * 30, "null", '"\\ud800"')
-_YAML = ("a: ", "\n", "- ", "  ", "[", "]", "{", "}", "&a ", "*a", "!!int ", '"', "'", "|\n ", "? ")
 _CEL = (
     "self",
     "s",
@@ -90,11 +79,11 @@ _CEL = (
     "lists.range(9)",
     ".matches('",
 )
-PARSERS = (
-    Parser("json", lambda t: bodies.read_reported_json(_raw(t)), (ClusterError,), _JSON),
-    Parser("yaml body", lambda t: bodies.read_yaml(_raw(t)), (ClusterError,), _YAML),
-    Parser("yaml", yamldata.read_document, (ManifestSyntaxError,), _YAML),
-    Parser("manifest", lambda t: manifest.read(t, "f.yaml"), (), (*_YAML, *_JSON)),
+PARSERS: tuple[Parser, ...] = (
+    Parser("json", lambda t: bodies.read_reported_json(_raw(t)), (ClusterError,), JSON),
+    Parser("yaml body", lambda t: bodies.read_yaml(_raw(t)), (ClusterError,), YAML),
+    Parser("yaml", yamldata.read_document, (ManifestSyntaxError,), YAML),
+    Parser("manifest", lambda t: manifest.read(t, "f.yaml"), (), (*YAML, *JSON)),
     Parser("json patch", _patch, (JsonPatchError, ClusterError), (
         '[{"op":"add","path":"/spec/a/0","value":1},', '{"op":"copy","from":"/spec",', "]", "}",
         '"path":"/spec/d/x"}', '{"op":"move","from":"/spec/a","path":"/spec/d/y"}', ",", "[", "{",
@@ -119,6 +108,7 @@ PARSERS = (
         "a", "(", ")", "*", "+", "[", "]", "{9}", "{1,999}", "|", "^", "$", "\\p{L}", "(?i)", ".")),
     Parser("formats", _formats, (), ("1", "h", "s", ".", "-", ":", "/", "http://", "a@b", "T")),
     Parser("expression", _evaluate, (ExpressionError, EvaluationError), _CEL),
+    *parsers.PARSERS,
 )  # fmt: skip
 
 

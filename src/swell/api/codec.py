@@ -1,4 +1,7 @@
-"""JSON to structs and back. Decoding raises msgspec.ValidationError for a wrong shape."""
+"""JSON to structs and back. Decoding raises msgspec.ValidationError for a wrong shape.
+
+That includes JSON nested more deeply than Python's limit of recursion, which anybody may send.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,10 @@ T = TypeVar("T")
 _encoder = msgspec.json.Encoder()
 # Equal content gives equal bytes, whatever the order in which a dict was built.
 _stable_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class TooDeepError(msgspec.ValidationError):
+    """The text is nested too deeply to be read."""
 
 
 def encode(value: object) -> bytes:
@@ -30,7 +37,10 @@ def _decoder(type_: Hashable) -> msgspec.json.Decoder[Any]:
 
 def decode(raw: bytes | memoryview, type_: type[T]) -> T:
     """Returns a struct from JSON bytes; raises msgspec.ValidationError if the shape is wrong."""
-    return cast("T", _decoder(cast("Hashable", type_)).decode(raw))
+    try:
+        return cast("T", _decoder(cast("Hashable", type_)).decode(raw))
+    except RecursionError as error:
+        raise TooDeepError("nested too deeply") from error
 
 
 def convert(body: object, type_: type[T]) -> T:

@@ -1,7 +1,10 @@
 """Decodes answers of an API server from JSON bytes to the port's values. Pure.
 
 A whole list is decoded in one pass. Only when that fails is each item decoded by itself, so that
-an object of an unexpected shape becomes `Malformed` and does not hide the others.
+an object of an unexpected shape becomes `Malformed` and does not hide the others. One that is
+nested more deeply than can be read is read without its deepest levels: no field of ours is as deep.
+Where every field matters, because the object is plain JSON that may be written again, it is
+`Malformed`.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from msgspec.structs import replace
 from swell.api import codec
 from swell.api.meta import Body, Key, Status, StatusDetails, Uid
 from swell.api.resource import ApiObject, Resource
+from swell.cluster.nesting import DEPTH_MAX, cut, is_deep
 from swell.runtime.cluster import EventType, IsKnown, Malformed, ObjectList, WatchEvent
 from swell.runtime.errors import MalformedError, ServerError, error_for
 
 T = TypeVar("T")
 _CHANGES = {one.value: one for one in EventType if one is not EventType.BOOKMARK}
+# The levels around the object of an event, and around an item of a list.
+_ABOVE_OBJECT, _ABOVE_ITEM = 1, 2
 _STATES = {one.value: one for one in (EventType.ADDED, EventType.MODIFIED)}
 
 
@@ -71,6 +77,8 @@ def decode_object(raw: bytes | memoryview, resource: Resource[T]) -> T | Malform
     """Returns one object, or Malformed when its shape is wrong."""
     try:
         return _complete(codec.decode(raw, resource.struct), resource)
+    except codec.TooDeepError:
+        return _decode_cut(cut(raw, DEPTH_MAX), resource)
     except msgspec.ValidationError as error:
         return _malformed(raw, str(error))
 
@@ -104,16 +112,24 @@ def decode_event(
     if change is not None:
         return change
     try:
-        event = codec.decode(line, _RawEvent[msgspec.Raw])
+        event, is_cut = _raw_event(line)
         if event.type == "ERROR":
             raise error_for(codec.decode(event.object, Status))
         if event.type == "BOOKMARK":
             mark = codec.decode(event.object, _Versioned)
             return WatchEvent(EventType.BOOKMARK, None, mark.metadata.resource_version)
-        found = decode_object(event.object, resource)
+        found = _decode_alone(event.object, resource, is_cut=is_cut)
         return WatchEvent(EventType(event.type), found, version_of(found))
     except (msgspec.DecodeError, ValueError) as error:
         raise nonsense(f"an event that makes no sense: {error}") from error
+
+
+def _raw_event(line: bytes) -> tuple[_RawEvent[msgspec.Raw], bool]:
+    """Returns an event with its object undecoded, and whether that had to be cut."""
+    try:
+        return codec.decode(line, _RawEvent[msgspec.Raw]), False
+    except codec.TooDeepError:
+        return codec.decode(cut(line, DEPTH_MAX + _ABOVE_OBJECT), _RawEvent[msgspec.Raw]), True
 
 
 def _decode_known(line: bytes, is_known: IsKnown) -> WatchEvent[T] | None:
@@ -190,18 +206,37 @@ def _complete(item: T, resource: Resource[T]) -> T:
 
 def _decode_one_by_one(raw: bytes, resource: Resource[T]) -> ObjectList[T]:
     try:
-        page = codec.decode(raw, _ListPage[msgspec.Raw])
+        page, is_cut = _raw_page(raw)
     except msgspec.DecodeError as error:
         raise nonsense(f"a list that makes no sense: {error}") from error
     items: list[T] = []
     malformed: list[Malformed] = []
     for item in page.items or ():
-        found = decode_object(item, resource)
+        found = _decode_alone(item, resource, is_cut=is_cut)
         if isinstance(found, Malformed):
             malformed.append(found)
         else:
             items.append(found)
     return _list_of(page.metadata, tuple(items), tuple(malformed))
+
+
+def _raw_page(raw: bytes) -> tuple[_ListPage[msgspec.Raw], bool]:
+    """Returns a page with its items undecoded, and whether one of them had to be cut."""
+    try:
+        return codec.decode(raw, _ListPage[msgspec.Raw]), False
+    except codec.TooDeepError:
+        return codec.decode(cut(raw, DEPTH_MAX + _ABOVE_ITEM), _ListPage[msgspec.Raw]), True
+
+
+def _decode_alone(raw: msgspec.Raw, resource: Resource[T], *, is_cut: bool) -> T | Malformed:
+    """Returns an object of a list or an event, of which one has been cut if `is_cut`."""
+    return _decode_cut(raw, resource) if is_cut else decode_object(raw, resource)
+
+
+def _decode_cut(raw: bytes | memoryview, resource: Resource[T]) -> T | Malformed:
+    if resource.struct is dict and is_deep(raw):
+        return _malformed(raw, f"nested in {DEPTH_MAX} levels or more")
+    return decode_object(raw, resource)
 
 
 def _list_of(

@@ -18,7 +18,7 @@ import msgspec
 from aiohttp import web
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.codec import encode
+from swell.api.codec import decode, encode
 from swell.api.kinds import AI_TRAINING_JOBS, QUEUES, TRAINING_JOBS
 from swell.api.meta import Key
 from swell.api.trainingjob import TrainingJob
@@ -298,11 +298,9 @@ def _named(request: web.Request) -> tuple[str, Key]:
 
 async def _body(request: web.Request) -> dict[str, object]:
     try:
-        found = msgspec.json.decode(await request.read() or b"{}")
+        found: dict[str, object] = decode(await request.read() or b"{}", dict)
     except msgspec.DecodeError as error:
-        raise web.HTTPBadRequest(reason="the body is no JSON") from error
-    if not isinstance(found, dict):
-        raise web.HTTPBadRequest(reason="the body is no JSON object")
+        raise web.HTTPBadRequest(reason="the body is no JSON object") from error
     return found
 
 

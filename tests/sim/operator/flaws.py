@@ -34,7 +34,6 @@ from swell.operator.aitrainingjob import (
     decide,
     departures,
     exclusions,
-    native_gang,
     preemptions,
     recovery,
     restarts,
@@ -91,7 +90,7 @@ def _deciding(change: Callable[[Decide], Decide]) -> Flaw:
     return plant
 
 
-def _inside(target: object, name: str, instead: Callable[..., Any]) -> Flaw:
+def inside(target: object, name: str, instead: Callable[..., Any]) -> Flaw:
     """A flaw in one of the functions that decisions are made of."""
 
     def change(decide_: Decide) -> Decide:
@@ -113,7 +112,7 @@ def _planning(change: Callable[[AITrainingJobSnapshot, Plan], Plan]) -> Flaw:
     return _deciding(wrap)
 
 
-def _all(*flaws: Flaw) -> Flaw:
+def all_of(*flaws: Flaw) -> Flaw:
     def plant(operator: Operator) -> None:
         for flaw in flaws:
             flaw(operator)
@@ -357,7 +356,7 @@ def _unlimited(*_: object) -> int:
 
 
 # Any status is believed.
-_CREDULOUS = _inside(decide, "recovered", lambda seen, _: seen)
+_CREDULOUS = inside(decide, "recovered", lambda seen, _: seen)
 
 
 def _blind(operator: Operator) -> None:
@@ -401,14 +400,14 @@ def _numbers_by_memory(operator: Operator) -> None:
             {role: tuple(counted.get((uid, role, i), 1) for i in n) for role, n in sizes.items()}
         )
 
-    _inside(children, "raised_instances", count)(operator)
+    inside(children, "raised_instances", count)(operator)
 
 
 def _report_often(operator: Operator) -> None:
     """Programs are asked all the time, and every report is written."""
     puller: Any = operator.reports
     puller._interval_s = lambda _: 1.0
-    _inside(status, "_put_off", lambda *_: None)(operator)
+    inside(status, "_put_off", lambda *_: None)(operator)
 
 
 def _suspends_unrecorded(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
@@ -511,39 +510,39 @@ def _counts_every_look(
 
 
 PLANTED: Mapping[str, Flaw] = {
-    "operator restarts in a mass failure": _inside(decide, "not_held", lambda found, _: found),
+    "operator restarts in a mass failure": inside(decide, "not_held", lambda found, _: found),
     "operator asks for refused pods at once": _deciding(_asks_at_once),
-    "operator begins before others": _inside(decide, "awaited", lambda *_: ""),
-    "operator counts preemptions at every look": _inside(
+    "operator begins before others": inside(decide, "awaited", lambda *_: ""),
+    "operator counts preemptions at every look": inside(
         decide, "with_preemptions", _counts_every_look
     ),
-    "operator starts anew after the last preemption": _inside(
+    "operator starts anew after the last preemption": inside(
         decide, "ending_by_preemption", lambda *_: None
     ),
-    "operator ignores the scale subresource": _inside(
+    "operator ignores the scale subresource": inside(
         sizes, "_asked", lambda _seen, _role, spec: max(spec.minimum, min(spec.size, spec.maximum))
     ),
-    "operator takes hangs for failures": _inside(causes, "_has_hung", lambda _: False),
-    "operator takes every failure for a hang": _inside(causes, "_has_hung", lambda _: True),
-    "operator keeps pods that exclude all nodes": _inside(
+    "operator takes hangs for failures": inside(causes, "_has_hung", lambda _: False),
+    "operator takes every failure for a hang": inside(causes, "_has_hung", lambda _: True),
+    "operator keeps pods that exclude all nodes": inside(
         decide, "exclusion_causes", lambda *_: iter(())
     ),
-    "operator makes pods anew that must exclude nodes": _inside(
+    "operator makes pods anew that must exclude nodes": inside(
         exclusions, "avoided_nodes", lambda *_: ([], [])
     ),
-    "operator moves every straggler": _inside(decide, "straggler_cause", _moves_every_straggler),
+    "operator moves every straggler": inside(decide, "straggler_cause", _moves_every_straggler),
     "operator taints every suspect": _taints_every_suspect,
     "operator marks nodes once": _marks_once,
     "operator acts then records": _planning(_act_then_record),
-    "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
-    "operator accepts stale lists": _all(_stale_lists, _planning(_blind_status)),
-    "operator takes unknown for failed": _all(_trust_lost_answers, _deaf),
+    "operator takes names for UIDs": all_of(_names_for_uids, _stale_lists),
+    "operator accepts stale lists": all_of(_stale_lists, _planning(_blind_status)),
+    "operator takes unknown for failed": all_of(_trust_lost_answers, _deaf),
     "operator cleans up on edges": _edge_cleanup,
     # The recovery of statuses would find what these two overlook.
-    "operator revives finished jobs": _all(
+    "operator revives finished jobs": all_of(
         _CREDULOUS, _deciding(_not_final), _planning(_blind_status)
     ),
-    "operator forgets restarts": _all(_CREDULOUS, _deciding(_forgetful)),
+    "operator forgets restarts": all_of(_CREDULOUS, _deciding(_forgetful)),
     "operator ends without a record": _planning(_ending_unrecorded),
     "operator takes unseen nodes for gone": _credulous_of_nodes,
     "operator forces every delete": _planning(_impatient),
@@ -552,56 +551,32 @@ PLANTED: Mapping[str, Flaw] = {
     "operator replaces secrets of an unchanged job": _leaves_owners_alone,
     "operator records secrets at any time": _records_at_any_time,
     "operator guesses phases": _deciding(_guesses_phases),
-    "operator keeps expired jobs": _inside(
-        cleanup, "plan_expiry", lambda _, steps, __: Plan(steps)
-    ),
-    "operator shrinks from the front": _inside(children, "is_surplus", _from_the_front),
-    "operator keeps the epoch": _inside(decide, "with_epoch", lambda _w, status, _m: status),
+    "operator keeps expired jobs": inside(cleanup, "plan_expiry", lambda _, steps, __: Plan(steps)),
+    "operator shrinks from the front": inside(children, "is_surplus", _from_the_front),
+    "operator keeps the epoch": inside(decide, "with_epoch", lambda _w, status, _m: status),
     "operator lets go first": _planning(_let_go_first),
     "operator sweeps by an old list of jobs": _sweep_by_memory,
-    "operator ignores limits": _inside(restarts, "_charged", _unlimited),
-    "operator starts lost jobs anew": _inside(decide, "recovered", _starts_anew),
+    "operator ignores limits": inside(restarts, "_charged", _unlimited),
+    "operator starts lost jobs anew": inside(decide, "recovered", _starts_anew),
     "operator forgets how others ended": _deciding(_knows_by_status),
-    "operator forgets how jobs ended": _inside(recovery, "read_mark", lambda *_: None),
+    "operator forgets how jobs ended": inside(recovery, "read_mark", lambda *_: None),
     "operator believes any status": _CREDULOUS,
     "operator takes the undecodable for absent": _blind,
     "operator creates pods before their secret": _planning(_secret_last),
-    "operator does not raise instances": _inside(children, "raised_instances", _first_number),
+    "operator does not raise instances": inside(children, "raised_instances", _first_number),
     "operator counts instances in memory": _numbers_by_memory,
     "operator writes every report": _report_often,
     "operator suspends without a record": _planning(_suspends_unrecorded),
-    "operator suspends on edges": _inside(suspension, "release_actions", _suspends_on_edges),
-    "operator deletes who is asked to save": _inside(
+    "operator suspends on edges": inside(suspension, "release_actions", _suspends_on_edges),
+    "operator deletes who is asked to save": inside(
         departures, "_may_save", lambda one, _: not one.is_released and one.is_bound
     ),
-    "operator asks without a reason": _inside(children, "_leaving", _asks_everybody),
-    "operator waits for ever": _inside(departures, "release_deadline", _no_deadline),
-    "operator deletes jobs before their time": _inside(cleanup, "has_passed", lambda *_: True),
+    "operator asks without a reason": inside(children, "_leaving", _asks_everybody),
+    "operator waits for ever": inside(departures, "release_deadline", _no_deadline),
+    "operator deletes jobs before their time": inside(cleanup, "has_passed", lambda *_: True),
     "operator minds the jobs of others": _minds_everybody,
-    "operator keeps the group of suspended jobs": _inside(
+    "operator keeps the group of suspended jobs": inside(
         suspension, "release_actions", _keeps_the_group
     ),
-    "operator shrinks before a holder stays": _inside(decide, "kept", lambda held, _: held),
-}
-
-
-def _all_or_none_apart(
-    seen: AITrainingJobSnapshot, status_: AITrainingJobStatus, wanted: list[tuple[str, int]]
-) -> bool:
-    """Pods get a group of their own only while some have finished, wherever the others are."""
-    if not any(one.is_finished for one in seen.replicas):
-        return False
-    return needs_own_group(seen, status_, wanted)
-
-
-needs_own_group = native_gang._needs_own_group
-_LEAVES_STRANDED = _inside(causes, "stranded", lambda *_: iter(()))
-
-
-PLANTED_WITH_NATIVE_GROUPS: Mapping[str, Flaw] = {
-    "operator joins a native group that others have left": _all(
-        _LEAVES_STRANDED, _inside(native_gang, "_needs_own_group", _all_or_none_apart)
-    ),
-    "operator leaves pods in a native group that cannot start": _LEAVES_STRANDED,
-    "operator creates native gangs at once": _inside(native_gang, "_has_minimum", lambda *_: True),
+    "operator shrinks before a holder stays": inside(decide, "kept", lambda held, _: held),
 }

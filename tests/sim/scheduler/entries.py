@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
-from tests.sim.operator.flaws import PLANTED_WITH_NATIVE_GROUPS
+from tests.sim.operator.native_flaws import PLANTED_WITH_NATIVE_GROUPS
 from tests.sim.scheduler.flaws import (
     PLANTED,
     PLANTED_AMONG_SAVERS,

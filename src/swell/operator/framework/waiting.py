@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from swell.api import codec
 from swell.api.impossible import CANNOT_EVER_FIT
 from swell.api.meta import Condition
 from swell.api.scheduling import GANG_PREFIX, LOSS_ANNOTATION, LossRecord, PodGroup
@@ -52,7 +53,7 @@ def eviction_of(group: PodGroup | None) -> Disruption | None:
     if not text:
         return None
     try:
-        record = msgspec.json.decode(text, type=LossRecord)
+        record = codec.decode(text.encode(), LossRecord)
         parse_time(record.time)
     except (msgspec.DecodeError, ValueError, OverflowError):
         return None  # somebody else wrote it: it explains nothing

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from swell.api import codec
 from swell.api.pod import QuantityText
 from swell.api.quantity import QuantityError
 from swell.api.scheduling import NodeGroupTerms, QueueAffinity
@@ -236,7 +237,7 @@ class _NodeGroups:
         if not text:
             return {}, ""
         try:
-            given = msgspec.json.decode(text, type=dict[str, dict[str, QuantityText]])
+            given = codec.decode(text.encode(), dict[str, dict[str, QuantityText]])
             amounts = {
                 group: {name: float(amount_of(name, text)) for name, text in texts.items()}
                 for group, texts in given.items()

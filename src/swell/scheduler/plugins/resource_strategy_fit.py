@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from swell.api import codec
 from swell.scheduler.config import Arguments, PluginOption, flag_in, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
@@ -155,7 +156,7 @@ def chosen_by_pod(
     """
     found = dict(strategies)
     try:
-        given = msgspec.json.decode(weights, type=dict[str, float]) if weights else None
+        given = codec.decode(weights.encode(), dict[str, float]) if weights else None
     except msgspec.DecodeError:
         given = None
     if given is not None:

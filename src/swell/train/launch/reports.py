@@ -58,6 +58,6 @@ class ReportFile:
         try:
             report = known | msgspec.json.decode(text, type=dict[str, object])
             return msgspec.convert(report, TrainingReport)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             self.complaint = f"the report is not understood: {error}"
             return None
