@@ -5,7 +5,7 @@ The expressions come with functions of Python that mean the same, for the plain 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -49,6 +49,7 @@ class DeviceProblem:
     classes: list[Body]
     claims: list[Body]
     used: list[tuple[str, str]]  # pool and device
+    given: tuple[str, str] | None = None  # what the first claim has already, on this node
 
     @property
     def used_claim(self) -> Body:
@@ -74,9 +75,17 @@ class DeviceProblem:
 
 
 def a_problem(
-    number: int, *, has_distinct: bool = False, has_counters: bool = True
+    number: int,
+    *,
+    has_distinct: bool = False,
+    has_counters: bool = True,
+    has_reach: bool = True,
 ) -> DeviceProblem:
-    """Returns the problem of this number, always the same."""
+    """Returns the problem of this number, always the same.
+
+    With `has_reach` some pools are for nodes that a selector names, and some claims have their
+    devices before the pod comes.
+    """
     chance = Random(number)
     name = f"problem-{number}"
     driver = f"{name}.example.com"
@@ -96,12 +105,69 @@ def a_problem(
     ]
     devices = [(s["spec"]["pool"]["name"], d["name"]) for s in slices for d in _devices(s)]
     used = [one for one in devices if chance.random() < 0.2]
-    return DeviceProblem(name, driver, chance.choice(NODES), slices, classes, claims, used[:32])
+    made = DeviceProblem(name, driver, chance.choice(NODES), slices, classes, claims, used[:32])
+    if has_reach:
+        _add_reach(Random(f"{number} reach"), made)
+    return made
+
+
+def given_status(problem: DeviceProblem, node: str) -> Body:
+    """Returns the status of the first claim where it has a device of this node."""
+    assert problem.given is not None
+    (pool, device), spec = problem.given, problem.claims[0]["spec"]
+    request = spec["devices"]["requests"][0]
+    ways = request.get("firstAvailable")
+    name = f"{request['name']}/{ways[0]['name']}" if ways else request["name"]
+    result = {"request": name, "driver": problem.driver, "pool": pool, "device": device}
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "allocation": {
+            # kube-scheduler adds one that is missing, and fails as an allocation is immutable.
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        }
+    }
 
 
 def _devices(one: Body) -> list[Body]:
     found: list[Body] = one["spec"].get("devices", [])
     return found
+
+
+def _add_reach(chance: Random, problem: DeviceProblem) -> None:
+    name, driver = problem.name, problem.driver
+    if chance.random() < 0.3:
+        where = {"nodeSelector": _selecting(chance.sample(NODES, chance.randint(1, 2)))}
+        problem.slices.append(_slice(chance, f"{name}-some", driver, "some", where, "some"))
+    if chance.random() < 0.3:
+        one = _slice(chance, f"{name}-each", driver, "each", {"perDeviceNodeSelection": True}, "e")
+        for device in _devices(one):
+            device.update(
+                chance.choice(
+                    (
+                        {"allNodes": True},
+                        {"nodeName": chance.choice(NODES)},
+                        {"nodeSelector": _selecting([chance.choice(NODES)])},
+                    )
+                )
+            )
+        problem.slices.append(one)
+    pool = f"local-{problem.node}"
+    free = [
+        (pool, device["name"])
+        for one in problem.slices
+        if one["spec"]["pool"]["name"] == pool and one["spec"]["pool"]["generation"] == 1
+        for device in _devices(one)
+        if (pool, device["name"]) not in problem.used
+    ]
+    if free and chance.random() < 0.2:
+        problem.given = chance.choice(free)
+
+
+def _selecting(names: Sequence[str]) -> Body:
+    expression = {"key": NODE_LABEL, "operator": "In", "values": list(names)}
+    return {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
 
 
 def _local_pool(chance: Random, name: str, driver: str, node: str) -> list[Body]:

@@ -29,7 +29,7 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.runtime.cluster import Selection, merge_patch
 from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.plan import SchedulerObjects, plan_schedule
-from tests.device_problems import NODE_LABEL, DeviceProblem, a_problem
+from tests.device_problems import NODE_LABEL, DeviceProblem, a_problem, given_status
 from tests.e2e.scheduler.native_world import KUBES, World, native_world, until
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 from tests.testbed.native_gangs import (
@@ -67,7 +67,7 @@ def pod_of(world: World, problem: DeviceProblem) -> Body:
     return made
 
 
-async def have(world: World, problems: Sequence[DeviceProblem]) -> None:
+async def have(world: World, problems: Sequence[DeviceProblem], nodes: Mapping[str, str]) -> None:
     cluster, namespace = world.cluster, world.namespace
     # Without the label the server forbids admin access.
     labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
@@ -79,6 +79,10 @@ async def have(world: World, problems: Sequence[DeviceProblem]) -> None:
             await cluster.create(RESOURCE_SLICES.untyped(), one)
         for one in problem.claims:
             await cluster.create(RESOURCE_CLAIMS.untyped(), in_namespace(one, namespace))
+        if problem.given is not None:
+            key = Key(namespace, problem.claims[0]["metadata"]["name"])
+            change = merge_patch({"status": given_status(problem, nodes[problem.node])})
+            await cluster.patch(RESOURCE_CLAIMS.untyped().status, key, change)
         if problem.used:
             made = await cluster.create(
                 RESOURCE_CLAIMS.untyped(), in_namespace(problem.used_claim, namespace)
@@ -104,10 +108,12 @@ def ours(world: World, problem: DeviceProblem, seen: SchedulerObjects) -> dict[s
     if not plan.binds:
         return None
     (choice,) = plan.devices.values()
-    return {
+    found = {
         claim: [(one.request, one.pool, one.device) for one in allocation.devices.results]
         for claim, allocation in choice.allocations.items()
     }
+    claims = {str(one.metadata.key): one for one in seen.resource_claims}
+    return found | {claim: written_in(claims[claim]) for claim in choice.reserved}
 
 
 async def observed(world: World) -> SchedulerObjects:
@@ -169,7 +175,7 @@ async def differing(
         nodes = {node.metadata.labels[NODE_LABEL]: node.metadata.name for node in listed}
         for problem in problems:
             on_real_nodes(problem, nodes)
-        await have(world, problems)
+        await have(world, problems, nodes)
         seen = await observed(world)
         chosen = {problem.name: ours(world, problem, seen) for problem in problems}
         for problem in problems:
@@ -186,8 +192,9 @@ async def differing(
 def on_real_nodes(problem: DeviceProblem, nodes: Mapping[str, str]) -> None:
     """Gives the slices the names of the nodes of this world."""
     for one in problem.slices:
-        if "nodeName" in one["spec"]:
-            one["spec"]["nodeName"] = nodes[one["spec"]["nodeName"]]
+        for place in (one["spec"], *one["spec"].get("devices", ())):
+            if "nodeName" in place:
+                place["nodeName"] = nodes[place["nodeName"]]
 
 
 def test_devices_are_those_of_kube_scheduler(judged_plane: ControlPlane) -> None:
