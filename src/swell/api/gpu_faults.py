@@ -9,10 +9,10 @@ never a fault, and neither is a taint of a device that keeps nobody away.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, Protocol
+from functools import lru_cache, partial
+from typing import Final, Protocol, TypeVar
 
 from swell.api.core import Node
 from swell.api.meta import Condition
@@ -159,6 +159,9 @@ class GpuFaultRules:
                 yield condition
 
 
+RuleT = TypeVar("RuleT", ConditionRule, TaintRule)
+
+
 @lru_cache(maxsize=64)
 def rules_of(
     conditions: tuple[str, ...] = DEFAULT_CONDITIONS,
@@ -167,20 +170,24 @@ def rules_of(
 ) -> GpuFaultRules:
     """Returns the rules that these entries mean; raises GpuRuleError for one that means none."""
     by_type: dict[str, tuple[ConditionRule, ...]] = {}
-    for rule in map(_condition, _distinct(conditions)):
+    for rule in _distinct(conditions, _condition):
         by_type[rule.type] = (*by_type.get(rule.type, ()), rule)
     return GpuFaultRules(
         by_type,
-        tuple(_taint(entry, _EFFECTS) for entry in _distinct(taints)),
-        tuple(_taint(entry, _DEVICE_EFFECTS) for entry in _distinct(device_taints)),
+        tuple(_distinct(taints, partial(_taint, _EFFECTS))),
+        tuple(_distinct(device_taints, partial(_taint, _DEVICE_EFFECTS))),
     )
 
 
-def _distinct(entries: tuple[str, ...]) -> Iterable[str]:
-    for at, entry in enumerate(entries):
-        if entry in entries[:at]:
+def _distinct(entries: tuple[str, ...], read: Callable[[str], RuleT]) -> Iterator[RuleT]:
+    """Yields what the entries mean. Two that mean the same are a mistake, however written."""
+    seen: set[RuleT] = set()
+    for entry in entries:
+        rule = read(entry)
+        if rule in seen:
             raise GpuRuleError(entry, "is given twice")
-        yield entry
+        seen.add(rule)
+        yield rule
 
 
 def _condition(entry: str) -> ConditionRule:
@@ -198,7 +205,7 @@ def _condition(entry: str) -> ConditionRule:
     )
 
 
-def _taint(entry: str, effects: tuple[str, ...]) -> TaintRule:
+def _taint(effects: tuple[str, ...], entry: str) -> TaintRule:
     found = _TAINT.fullmatch(entry)
     if found is None:
         raise GpuRuleError(entry, "is not of the form key[=value][:effect]")

@@ -140,6 +140,7 @@ async def native_world(
     gang_api: str = "",
     n_pods: int = 20,
     config: Config = DEFAULT,
+    amounts: Mapping[str, str] | None = None,
 ) -> AsyncIterator[World]:
     """Play nodes with these labels, and run a scheduler of ours, in a namespace of its own.
 
@@ -158,7 +159,7 @@ async def native_world(
         hollow, manager = Manager(clock=clock), Manager(clock=clock)
         for name, labels in nodes.items():
             shape = NodeShape(
-                {"cpu": str(cpu), "memory": "16Gi", "pods": str(n_pods)},
+                {"cpu": str(cpu), "memory": "16Gi", "pods": str(n_pods), **(amounts or {})},
                 boot_id=name,
                 labels={"for": namespace, **labels},
             )
