@@ -37,7 +37,7 @@ from tests.sim.scheduler.observation import (
 
 HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 CONFIRMED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
-REFUSED_S = 30.0  # from a refused record to the last deletion without it
+_RECORD = f"patch {POD_GROUPS}"
 DECIDED = "decided evictions"
 
 
@@ -92,6 +92,9 @@ class VictimsMarked:
     # The versions at which pods were created and records written: clocks jump, versions do not.
     _created: dict[Uid, int] = field(default_factory=dict)
     _recorded: dict[Uid, int] = field(default_factory=dict)
+    # By call that writes a record: the version and time at which it was sent last.
+    _tried: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _refused_until_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.world.network.on_call.append(self._on_call)
@@ -106,7 +109,6 @@ class VictimsMarked:
         if before.metadata.deletion_timestamp:
             return
         if after is not None and not after.metadata.deletion_timestamp:
-            self._note_refusal(commit, before, after)
             yield from self._judge_mark(commit, before, after)
             return
         if not mark_of(before):
@@ -115,24 +117,20 @@ class VictimsMarked:
         key = group_key(before)
         group = None if is_native(key) else group_at(self.world, key)
         # A group that was made anew since then has no part in it.
-        if group is not None and _is_older(group, before) and not self._may_be_refused():
+        if group is not None and _is_older(group, before):
             created = self._created.get(before.metadata.uid, 0)
-            if self._recorded.get(group.metadata.uid, -1) < created:
+            is_recorded = self._recorded.get(group.metadata.uid, -1) >= created
+            if not is_recorded and not self._was_refused(commit, group, created):
                 yield f"{commit.key} deleted, and its group does not say why"
 
-    def _may_be_refused(self) -> bool:
-        """Whether the server has refused records of late: then evictions go on without them."""
-        until_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
-        return until_s > self.world.clock.monotonic() - REFUSED_S
+    def _was_refused(self, commit: Commit, group: PodGroup, created: int) -> bool:
+        """Whether the record was tried after the pod was created, and the server refused it.
 
-    def _note_refusal(self, commit: Commit, before: Pod, after: Pod) -> None:
-        """A group that refuses its record when its pods are marked never gets it.
-
-        The pods may be deleted much later, as after a pause of the process.
+        Evictions go on without it then, also if their marks are refused for much longer.
         """
-        group = group_at(self.world, group_key(after))
-        if group is not None and mark_of(after) != mark_of(before) and self._may_be_refused():
-            self._recorded[group.metadata.uid] = commit.version
+        site = f"{commit.actor} {_RECORD} {group.metadata.key}"
+        version, tried_s = self._tried.get(site, (-1, 0.0))
+        return version >= created and self._refused_until_s > tried_s
 
     def _note_record(self, commit: Commit) -> None:
         old, new = states(commit, POD_GROUPS)
@@ -169,7 +167,10 @@ class VictimsMarked:
 
     def _on_call(self, actor: str, site: str) -> None:
         """Reports what was wrong with the evictions decided since the last call."""
-        del site
+        ends_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
+        self._refused_until_s = max(self._refused_until_s, ends_s)
+        if site.startswith(f"{actor} {_RECORD} "):
+            self._tried[site] = (self.world.storage.version, self.world.clock.monotonic())
         process = next((one for one in self.world.processes if one.name == actor), None)
         decided = process.exposed.get(DECIDED) if process is not None else None
         for text in decided.take() if isinstance(decided, DecidedEvictions) else ():
