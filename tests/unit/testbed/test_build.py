@@ -11,6 +11,7 @@ from testbed import build, packages
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go{version}; exit 0; fi
+if [ "$1" = list ]; then echo {folder}/module; exit 0; fi
 for package; do :; done
 echo "$package" >> {calls}
 case "$package$FAKE_GO_FAILS" in *kubectl1) exit 1;; esac
@@ -27,7 +28,7 @@ class FakeGo:
     def __init__(self, folder: Path, version: str) -> None:
         self._calls = folder / "calls"
         go = folder / "go"
-        text = FAKE_GO.format(version=version, calls=self._calls)
+        text = FAKE_GO.format(version=version, calls=self._calls, folder=folder)
         go.write_text(text, encoding="utf-8")
         go.chmod(0o755)
 
@@ -44,7 +45,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGo:
 
 
 def test_build_makes_what_tests_start(go: FakeGo) -> None:
-    """A first run builds the control plane, what nodes run, DNS, a driver and helm, in order."""
+    """A first run builds control plane, nodes, DNS, a driver, helm and Kueue, in order."""
     assert build.main([]) == 0
     assert [package.rpartition("/")[2] for package in go.packages()] == [
         "v3",
@@ -59,7 +60,25 @@ def test_build_makes_what_tests_start(go: FakeGo) -> None:
         "coredns",
         "dradriver",
         "helm",
+        "kueue",
+        "kueue",
     ]
+
+
+def test_build_keeps_what_kueue_is_installed_by(go: FakeGo, tmp_path: Path) -> None:
+    """Definitions and webhooks come from the module; those of an earlier version go."""
+    for source in build.KUEUE_MANIFESTS:
+        folder = tmp_path / "module" / source
+        folder.mkdir(parents=True)
+        (folder / "new.yaml").write_text("new", encoding="utf-8")
+        (folder / "new.yaml").chmod(0o400)
+    old = build.kueue_dir() / "crds" / "old.yaml"
+    old.parent.mkdir(parents=True)
+    old.write_text("old", encoding="utf-8")
+
+    assert build.main(["--only", "kueue"]) == 0
+    kept = {str(file.relative_to(build.kueue_dir())) for file in build.kueue_dir().rglob("*.yaml")}
+    assert kept == {"crds/new.yaml", "webhooks/new.yaml"}
 
 
 def test_build_without_packages_says_what_is_missing(

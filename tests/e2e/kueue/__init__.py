@@ -1,0 +1,1 @@
+"""Jobs that a real Kueue admits, stops and starts again."""
