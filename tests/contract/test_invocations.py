@@ -339,6 +339,7 @@ run --print --name one -- true | 0 | name: one
 run --print --queue q --priority p --label a=b -- true | 0 | queue: q
 run --print --min 1 --max 4 --cpu 1 --memory 1Gi --gpu 1 -- true | 0 | edlPolicy: Auto
 run --print --env A=1 --workdir /tmp --clean-env -- true | 0 | workingDir: /tmp
+run --print --deadline 2027-01-01T06:00:00Z -- true | 0 | deadline: '2027-01-01T06:00:00Z'
 run --print --restart 3 --time-limit 2h --framework pytorch --image x -- true | 0 | timeLimit: 7200
 run --print --nproc-per-node 4 -- python train.py | 0 | swell.train.launch
 run --print --checkpoints /ckpt -- true | 0 | hostPath

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
+
+# The format `date-time` of schemas. Its letters may be small ones.
+_DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
 def format_time(seconds: float) -> str:
@@ -23,10 +28,18 @@ def format_micro_time(seconds: float) -> str:
 
 def parse_time(text: str) -> float:
     """Returns seconds since the epoch; raises ValueError if the text is no timestamp."""
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text if text[-1:] != "z" else text.upper())
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without a time zone: {text!r}")
     return moment.timestamp()
+
+
+def is_date_time(text: str) -> bool:
+    """Whether a server takes the text where a schema asks for the format `date-time`."""
+    try:
+        return _DATE_TIME.fullmatch(text) is not None and parse_time(text.upper()) is not None
+    except ValueError:
+        return False
 
 
 # How much the clocks of different machines may differ.

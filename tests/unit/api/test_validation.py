@@ -134,6 +134,15 @@ def test_exit_codes_in_all_forms_are_valid(codes: str | int) -> None:
     assert problems_at(body) == []
 
 
+@pytest.mark.parametrize("kind", ["aitrainingjob-full", "trainingjob-full"])
+def test_times_are_checked_before_a_server_does(kind: str) -> None:
+    """A deadline is a date with time and zone."""
+    for right in ("2027-01-01T06:00:00Z", "2027-01-01t06:00:00.5+02:00"):
+        assert problems_at(with_field(manifest(kind), "spec.deadline", right)) == []
+    for wrong in ("tomorrow", "2027-01-01", "2027-13-01T06:00:00Z", "2027-01-01T06:00:00"):
+        assert problems_at(with_field(manifest(kind), "spec.deadline", wrong)) == ["spec.deadline"]
+
+
 def test_guarantee_is_compared_with_capability_when_nothing_is_deserved() -> None:
     """The three amounts of a queue are in order, whichever of them are given."""
     body = manifest("queue")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from swell.api.meta import Body
+from swell.api.times import parse_time
 from swell.cli.command_line import CommandError
 from swell.cli.jobs.command_job import MEMBERS_FOLDER, CommandOptions, add_caller, command_job
 from swell.cli.jobs.warnings import ClusterFacts, warnings_about
@@ -200,3 +202,15 @@ def test_job_may_come_after_others() -> None:
 
     assert job["spec"]["after"] == ["prepare", "fetch"]
     assert "after" not in made(CommandOptions())["spec"]
+
+
+def test_deadline_is_a_time_or_so_long_after_now() -> None:
+    """As with `swell run --deadline 8h`; what is neither is refused like that of a manifest."""
+    given = made(CommandOptions(deadline="2027-01-01T06:00:00Z"))
+    before = time.time()
+    later = made(CommandOptions(deadline="8h"))
+
+    assert given["spec"]["deadline"] == "2027-01-01T06:00:00Z"
+    assert 0 <= parse_time(later["spec"]["deadline"]) - int(before) - 8 * 3600 <= 60
+    with pytest.raises(CommandError, match="1 problem found"):
+        made(CommandOptions(deadline="tomorrow"))

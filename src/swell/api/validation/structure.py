@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from swell.api.schemas.model import Pattern, Schema, SchemaType
 from swell.api.schemas.shared import QUANTITY_FORMAT
+from swell.api.times import is_date_time
 from swell.api.validation.amounts import quantity_problems
 from swell.api.validation.hints import choices_hint, fields_hint
 from swell.api.validation.problems import UNKNOWN_FIELD, FieldProblem, Steps, show
@@ -118,6 +119,9 @@ def _text_problems(schema: Schema, value: str, steps: Steps) -> Iterator[FieldPr
         message = f"unsupported value {show(value)}"
         yield FieldProblem(steps, message, choices_hint(value, schema.enum))
     yield from _size_problems(schema, len(value), "characters", steps)
+    if schema.format == "date-time" and not is_date_time(value):
+        message = f"must be a date with time and zone, is {show(value)}"
+        yield FieldProblem(steps, message, "for example 2027-01-01T06:00:00Z")
     # No pattern is run over a text that is too long: a hostile one would take long.
     too_long = schema.size_max is not None and len(value) > schema.size_max
     if schema.pattern is not None and not too_long and not matches(schema.pattern, value):

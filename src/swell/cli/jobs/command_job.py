@@ -10,6 +10,7 @@ import os
 import secrets
 import string
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,12 @@ import typer
 from swell.api import codec
 from swell.api.manifest import Document, read
 from swell.api.meta import Body
+from swell.api.times import format_time
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.jobs.launching import add_checkpoints, launched
 from swell.cli.manifests import problems_in, refuse_problems
-from swell.cli.options import seconds_of
+from swell.cli.options import days_or_seconds_of, seconds_of
 
 ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
 MEMBERS_FOLDER = "/etc/swell-members"
@@ -56,6 +58,7 @@ class CommandOptions:
         list[str] | None,
         typer.Option("--after", metavar="JOB", help="Begin when this job has succeeded."),
     ] = None
+    deadline: Annotated[str, _flag("--deadline", "When it should be done, or as 8h.", "TIME")] = ""
     queue: Annotated[str, _flag("--queue", "Queue of the job.", "NAME")] = ""
     priority: Annotated[str, _flag("--priority", "PriorityClass of the job.", "NAME")] = ""
     framework: Annotated[str, _flag("--framework", "Such as pytorch: its variables.")] = ""
@@ -105,6 +108,7 @@ def command_job(
     spec: Body = {"replicaSpecs": {ROLE: _role(name, command, asked, environ)}}
     spec |= {"queue": asked.queue} if asked.queue else {}
     spec |= {"after": list(dict.fromkeys(asked.after))} if asked.after else {}
+    spec |= {"deadline": _deadline(asked.deadline)} if asked.deadline else {}
     spec |= {"priority": asked.priority} if asked.priority else {}
     spec |= {"frameworkType": asked.framework} if asked.framework else {}
     spec |= {"timeLimit": max(1, round(asked.time_limit))} if asked.time_limit else {}
@@ -119,6 +123,14 @@ def command_job(
     reading = read(codec.encode(body), COMMAND_LINE)
     refuse_problems(problems_in([reading]))
     return reading.documents[0]
+
+
+def _deadline(text: str) -> str:
+    """The time of a deadline: as it is given, or so long after now. Checked like a manifest's."""
+    try:
+        return format_time(time.time() + days_or_seconds_of(text))
+    except ValueError:
+        return text
 
 
 def add_caller(job: Body, asked: CommandOptions, environ: Mapping[str, str], folder: Path) -> None:
