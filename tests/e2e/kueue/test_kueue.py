@@ -47,6 +47,7 @@ def test_kueue_admits_the_pods_of_jobs_it_does_not_know(
         with running_control_plane() as plane:
             async with kueue_world(plane, tmp_path / "kueue", knows_our_kind=False) as world:
                 await _gates_pods(world)
+                await _comes_again(world)
 
     asyncio.run(play())
 
@@ -140,3 +141,19 @@ async def _gates_pods(world: KueueWorld) -> None:
     for name in ("first", "second"):
         await world.delete(name)
         await world.until_gone(name)
+
+
+async def _comes_again(world: KueueWorld) -> None:
+    """A pod restarts, and a job pauses, though Kueue keeps pods that have ended."""
+    role = a_role(2, 2, restartPolicy="Always", restartScope="Pod")
+    await world.submit("again", {"a": role}, suspend=False)
+    await world.until_phase("again", "Running")
+    await world.end("again-a-1", code=1)
+    await world.until_job("again", lambda body: body["status"].get("restarts") == 1, "restarts")
+    await world.until_phase("again", "Running")
+
+    await world.edit("again", suspend=True)
+    await world.until_gone("again")
+    await world.edit("again", suspend=False)
+    await world.until_phase("again", "Running")
+    await world.delete("again")

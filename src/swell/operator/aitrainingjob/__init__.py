@@ -26,6 +26,7 @@ In reading order:
 - `children`: the steps to the pods, services and group there should be.
 - `departures`: how pods leave that could stay: they may save first.
 - `native_gang`: the group as one of Kubernetes itself, on request.
+- `kueue_pods`: when the pods that Kueue admits as a group are let go.
 - `topology`: where the pods may be, as the group has it.
 - `pods`: pods and services from a role's template.
 - `environment`: how a pod's variables are made.

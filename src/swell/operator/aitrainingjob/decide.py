@@ -46,6 +46,7 @@ from swell.operator.aitrainingjob.endings import (
 from swell.operator.aitrainingjob.exclusions import avoidance_ends, exclusion_causes
 from swell.operator.aitrainingjob.gpu_causes import gpu_fault_times
 from swell.operator.aitrainingjob.holders import WaitingShrink, kept, waiting_shrink
+from swell.operator.aitrainingjob.kueue_pods import undone_holds
 from swell.operator.aitrainingjob.losses import (
     lasting_loss,
     settled_at,
@@ -80,6 +81,11 @@ from swell.runtime.plan import Plan
 
 def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     """The plan for one job at one moment."""
+    plan, holds = _decide(snapshot, now), undone_holds(snapshot)
+    return dataclasses.replace(plan, actions=(*plan.actions, *together(holds))) if holds else plan
+
+
+def _decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     meta = snapshot.job.metadata
     if meta.deletion_timestamp is not None:
         return cleanup.plan_deletion(snapshot, now)

@@ -24,6 +24,8 @@ RESTARTS = f"{API_GROUP}/restarts"  # on the members ConfigMap: the restarts so 
 # Kueue's marks of pods that it admits together: the group's name, and how many they are.
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+# What Kueue itself puts on the pods that it admits.
+KUEUE_FINALIZER = "kueue.x-k8s.io/managed"
 
 # The prefix of containers and ports that take part in the job; all others are the user's own.
 OURS = "aitj-"
