@@ -27,12 +27,13 @@ def held(pod: Pod, *, is_deleted: bool = True, grace_s: int = 30) -> Pod:
 def let_go(scene: Scene, pod: Pod) -> list[object]:
     """The finalizers that the patches of this plan leave the pod."""
     scene.pods[T0] = pod
-    patches = [
-        one
-        for one in scene.look().each_action()
-        if isinstance(one, PatchObject) and one.key == pod.metadata.key
-    ]
-    return [one.patch.body["metadata"]["finalizers"] for one in patches]
+    found = []
+    for one in scene.look().each_action():
+        if isinstance(one, PatchObject) and one.key == pod.metadata.key:
+            body = one.patch.body
+            assert isinstance(body, dict)
+            found.append(body["metadata"]["finalizers"])
+    return found
 
 
 @pytest.mark.parametrize("suspend", [True, False])
