@@ -29,7 +29,10 @@ DEPENDENCY_FAILED: Final = "DependencyFailed"
 
 
 class DependenciesMark(ApiStruct, frozen=True):
-    """What is known of the jobs before one. It names that one's UID: manifests are copied."""
+    """A record of what is known of the jobs before one.
+
+    It names that one's UID, because manifests are copied with their annotations.
+    """
 
     uid: Uid = Uid("")
     states: dict[str, str] = msgspec.field(default_factory=dict)
