@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import process_time
 
+from swell.autoscaler.goodput.sizing import HORIZON_S
 from swell.replay.amdahl import AmdahlProgram
 from swell.replay.physics import JobRun, ResizeCost
 from swell.replay.placing import Nodes, place
@@ -89,13 +90,19 @@ def replay(
             started = process_time()
             sizes = SIZERS[policy](active, cluster, now)
             log.decision_s.append(process_time() - started)
-            nodes = _apply(
-                active, nodes, place(nodes, sizes, cluster.n_nodes, cluster.per_node), now
-            )
+            settled = frozenset(job.name for job in active if _is_settled(job))
+            placed = place(nodes, sizes, cluster.n_nodes, cluster.per_node, settled)
+            nodes = _apply(active, nodes, placed, now)
             log.rounds.append((now, {job.name: job.size for job in active}))
             if observe is not None:
                 observe(runs, active, now)
     return log
+
+
+def _is_settled(job: JobRun) -> bool:
+    """Whether a move would not pay off any more, by what the job has reported, or not yet known."""
+    left_s = job.left_s()
+    return job.is_resizing or left_s is None or left_s <= HORIZON_S
 
 
 def _apply(

@@ -1,7 +1,8 @@
 """Where replicas go when sizes are applied at once: the scheduler's part in a policy-only replay.
 
 Jobs that keep their size stay. Others are placed anew, the largest first: on whole nodes, or on the
-fullest node that takes them. Small jobs move away where that makes a whole node free.
+fullest node that takes them. Small jobs move away where that makes a whole node free, unless they
+end before that pays off.
 """
 
 from __future__ import annotations
@@ -12,10 +13,17 @@ Nodes = tuple[int, ...]  # the node of each replica
 
 
 def place(
-    held: Mapping[str, Nodes], wanted: Mapping[str, int], n_nodes: int, per_node: int
+    held: Mapping[str, Nodes],
+    wanted: Mapping[str, int],
+    n_nodes: int,
+    per_node: int,
+    settled: frozenset[str] = frozenset(),
 ) -> dict[str, Nodes]:
-    """Returns the nodes of all jobs; one that finds no room has none."""
-    table = _Places(n_nodes, per_node)
+    """Returns the nodes of all jobs; one that finds no room has none.
+
+    The `settled` jobs do not move for others.
+    """
+    table = _Places(n_nodes, per_node, settled)
     todo = []
     for name, size in wanted.items():
         old = held.get(name, ())
@@ -31,10 +39,11 @@ def place(
 class _Places:
     """Free devices by node, and the jobs that are placed."""
 
-    def __init__(self, n_nodes: int, per_node: int) -> None:
+    def __init__(self, n_nodes: int, per_node: int, settled: frozenset[str]) -> None:
         self.free = [per_node] * n_nodes
         self.jobs: dict[str, Nodes] = {}
         self._per_node = per_node
+        self._settled = settled
 
     def put(self, name: str, nodes: Nodes) -> None:
         self.jobs[name] = nodes
@@ -67,11 +76,16 @@ class _Places:
                 return
 
     def _clear_one(self) -> bool:
-        spread = {node for nodes in self.jobs.values() if len(set(nodes)) > 1 for node in nodes}
+        fixed = {
+            node
+            for name, nodes in self.jobs.items()
+            if len(set(nodes)) > 1 or name in self._settled
+            for node in nodes
+        }
         partly = [
             node
             for node, free in enumerate(self.free)
-            if 0 < free < self._per_node and node not in spread
+            if 0 < free < self._per_node and node not in fixed
         ]
         if not partly:
             return False

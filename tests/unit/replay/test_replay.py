@@ -283,3 +283,15 @@ def test_a_resize_is_finished_before_the_next(policy: str) -> None:
         changes = [at for at in range(1, len(sizes)) if sizes[at] != sizes[at - 1]]
         assert all(later - earlier >= 4 for earlier, later in pairwise(changes))
     assert all(job.is_done for job in runs)
+
+
+def test_jobs_that_are_about_to_end_do_not_move_for_others() -> None:
+    """A large job gets a whole node where they may move, and what is left where they may not."""
+    held = {"a": (0,), "b": (1,)}
+    wanted = {"a": 1, "b": 1, "large": 4}
+
+    moved = place(held, wanted, 2, 4)
+    assert (moved["a"], moved["large"]) == ((1,), (0,) * 4)
+    kept = place(held, wanted, 2, 4, frozenset({"a", "b"}))
+    assert (kept["a"], kept["b"]) == ((0,), (1,))
+    assert sorted(kept["large"]) == [0, 0, 0, 1]
