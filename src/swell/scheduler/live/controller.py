@@ -116,6 +116,8 @@ class Scheduler:
         )
         self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)
         self.queues = self._queue_controller(cluster, random, events, metrics)
+        # A native group that goes while the snapshot is broken is in no plan, which would tell.
+        self.cache.on_rebuilt(self.queues.mark_all_dirty)
         self.hyper_nodes = self._hyper_node_controller(cluster, random, events, metrics)
         self.loop = SchedulerLoop(
             self.cache,

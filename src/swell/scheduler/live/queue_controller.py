@@ -122,6 +122,12 @@ class QueueController:
         """Have a queue written soon, because its allocated amounts have changed."""
         self._mark_later(Key("", name))
 
+    def mark_all_dirty(self) -> None:
+        """Have every queue written soon: what the scheduler gives may have changed unnoticed."""
+        known = self._queues.keys()
+        for key in known:
+            self._mark_later(key)
+
     def _mark_later(self, key: Key) -> None:
         self._keys.add_after(key, SETTLE_S)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from swell.api.core import Lease, LeaseSpec
 from swell.api.kinds import NATIVE_GROUPS, PODS, QUEUES
 from swell.api.meta import Key
@@ -129,6 +131,41 @@ def test_queue_counts_native_groups_by_phase() -> None:
         assert (status.running, status.pending) == (1, 1)
 
     on_stage(play, gates=ALL)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_queue_counts_a_group_no_more_that_has_gone(is_broken: bool) -> None:
+    """Also one that goes while the snapshot is broken and waits to be built anew."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1, cpu="2")
+        scheduler = stage.start()
+        await stage.native_gang("a", 2)
+        await stage.sleep(3)
+        await stage.run_pods()
+        await stage.sleep(3)
+        assert await _counts(stage) == (1, 0)
+        if is_broken:
+            scheduler.cache._feed._feed.is_broken = True
+        for name in ("a-0", "a-1"):
+            await stage.remove(name)
+        await stage.sleep(5)
+        change = merge_patch({"metadata": {"finalizers": []}})
+        await stage.user.patch(NATIVE_GROUPS.untyped(), Key(NAMESPACE, "a"), change)
+        await stage.user.delete(NATIVE_GROUPS, Key(NAMESPACE, "a"), Deletion())
+        await stage.sleep(3)
+        if is_broken:
+            scheduler.cache._feed.rebuild()
+        await stage.sleep(30)
+
+        assert await _counts(stage) == (0, 0)
+
+    on_stage(play, gates=ALL)
+
+
+async def _counts(stage: Stage) -> tuple[int, int]:
+    status = (await stage.user.get(QUEUES, Key("", "default"))).status
+    return status.running, status.pending
 
 
 def test_without_the_gates_pods_have_no_group_and_start_alone() -> None:
