@@ -375,6 +375,17 @@ history --since yesterday | 2 | write it like 15s
 sweep --print --name s a=1,2 -- true {a} | 0 | name: s-1
 sweep --print --name s --array 0-9:3 -- true {index} | 0 | name: s-9
 sweep --print --name s --parallel 1 a=1,2 -- true {a} | 0 | suspend: true
+run --print --strict --name strict -- true | 0 | name: strict
+sweep --print --max 2 --memory 1Gi --gpu 1 --image x --priority p a=1 -- true | 0 | 1Gi
+sweep --print --framework pytorch --restart 2 --time-limit 1h --label a=b a=1 -- true | 0 | 3600
+sweep --print --env-file /dev/null --clean-env --workdir /tmp a=1 -- true | 0 | workingDir: /tmp
+sweep --print --name s --nproc-per-node 2 --checkpoints /ckpt a=1 -- python x.py | 0 | hostPath
+sweep --print --name s --strict --wait-forever a=1 -- true | 0 | name: s-0
+diff -R -f {file} | 0 |
+annotate aitj/fit --list | 0 | note=y
+uncordon -l no=where --dry-run=client -o name | 1 | no node has the labels
+taint nodes nowhere a=b:NoSchedule --overwrite | 1 | not found
+drain nowhere --save-seconds-max 1s | 1 | not found
 sweep -- true | 2 | say which rows
 sweep a=1 python train.py | 2 | not a parameter: 'python'
 sweep --array x -- true | 2 | is no range of numbers
@@ -393,6 +404,8 @@ attach nobody | 1 | no job nobody
 replace -f {file} | 0 | aitrainingjob/fit replaced
 stop nobody | 1 | no job nobody
 replay missing.json | 1 | No such file
+replay missing.json --period 30 --cooldown 30 --first-size 1 --profiles x | 1 | apps.json
+plan autoscale -f /dev/null --max-load 0.5 | 0 | 0 elastic roles
 suspend nobody | 1 | no job nobody
 resume nobody | 1 | no job nobody
 stop fit --as Timeout | 2 | 'Timeout' is not one of

@@ -42,6 +42,9 @@ def test_backup_of_a_running_cluster_is_restored(machine: Machine) -> None:
     machine.swell("down")
     said = machine.swell("backup", "--force", str(file)).stdout
     assert f"written to {file}" in said
+    machine.swell("backup", "--format", "1", "--force", str(file))
+    assert machine.swell("check", str(file)).stdout.endswith(", format 1\n")
+    assert "format 99 is unknown" in machine.swell("backup", "--format", "99", "b", expect=2).stderr
 
 
 def test_lost_store_is_told_and_not_replaced(machine: Machine) -> None:

@@ -43,6 +43,7 @@ def records_before_it_looks_at_pods(operator: Operator) -> None:
         return
 
     def end_and_look(key: Key, now: float) -> None:
+        keeper._end_replaced = end_replaced  # type: ignore[method-assign]
         end_replaced(key, now)
         if key not in keeper._tracked:
             look_at_job(key, now)

@@ -199,7 +199,10 @@ class Fleet:
         if not await self._report(pod, machine, life, "Running", {"running": {}}):
             return
         await world.clock.sleep(behavior.run_s)
-        ended = {"terminated": {"exitCode": behavior.exit_code, "reason": "Ended"}}
+        at = format_time(world.clock.now())
+        ended = {
+            "terminated": {"exitCode": behavior.exit_code, "reason": "Ended", "finishedAt": at}
+        }
         await self._report(pod, machine, life, behavior.end, ended)
 
     async def _report(
@@ -211,6 +214,8 @@ class Fleet:
         if machine.life != life:
             phase, state = "Failed", {"terminated": {"exitCode": 137, "reason": "NodeReplaced"}}
         status = pod_lifecycle.phase(pod, phase, state)
+        if phase == "Running":
+            status["startTime"] = format_time(self._world.clock.now())
         return await pod_lifecycle.report(self._kubelet, pod, status) and machine.life == life
 
     async def _stop(self, pod: Pod) -> None:

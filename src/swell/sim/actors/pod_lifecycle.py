@@ -13,6 +13,7 @@ from typing import Any
 from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
+from swell.api.times import format_time
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Deletion, merge_patch
@@ -59,10 +60,14 @@ class Kubelet:
 
     async def _run(self, pod: Pod, behavior: PodBehavior) -> None:
         await self._clock.sleep(behavior.start_s)
-        if not await report(self._cluster, pod, {"phase": "Running"}):
+        began = {"phase": "Running", "startTime": format_time(self._clock.now())}
+        if not await report(self._cluster, pod, began):
             return
         await self._clock.sleep(behavior.run_s)
-        ended = {"terminated": {"exitCode": behavior.exit_code, "reason": "Ended"}}
+        at = format_time(self._clock.now())
+        ended = {
+            "terminated": {"exitCode": behavior.exit_code, "reason": "Ended", "finishedAt": at}
+        }
         await report(self._cluster, pod, phase(pod, behavior.end, ended))
 
     async def _stop(self, pod: Pod, behavior: PodBehavior) -> None:
