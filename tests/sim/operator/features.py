@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from swell.api.aitrainingjob import QUEUE_LABEL
 from swell.api.injection import HANG_EXIT_CODE
+from swell.api.kinds import PODS
 from swell.api.meta import Body
+from swell.operator.aitrainingjob import labels
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import ClusterError
 from swell.sim.actors.fleet import GPU_CONDITION
 from swell.sim.chance import Chance
 from swell.sim.observation import pods_in
@@ -117,6 +124,33 @@ async def shunned(world: SimulatedWorld) -> None:
             await user.wait(node, turn, up_to_s=10)
             if fleet.machines[node].is_up:
                 await fleet.set_condition(node, GPU_CONDITION, False)
+
+
+async def held(world: SimulatedWorld) -> None:
+    """Kueue admits pods as groups, and keeps what has ended; jobs restart, pause, fail and go."""
+    user = await arrive(world)
+    again = {"restartPolicy": "Always", "restartScope": "Pod"}
+    failing = a_role(Pods(fails=1, runs_s=60), replicas=3, **again)
+    for name, role in (("ant", failing), ("bee", a_role(Pods(runs_s=300), replicas=2))):
+        await user.submit(name, {"trainer": role}, suspend=True)
+        await user.patch(name, {"metadata": {"labels": {QUEUE_LABEL: "queue"}}})
+        await user.edit(name, {"suspend": False})
+
+    async def admit(until_s: float) -> None:
+        while world.clock.monotonic() < until_s:
+            for pod in pods_in(world):
+                meta = pod.metadata
+                if labels.KUEUE_GROUP in meta.labels and not meta.deletion_timestamp:
+                    hold = {"metadata": {"finalizers": [labels.KUEUE_FINALIZER], "uid": meta.uid}}
+                    with suppress(ClusterError):
+                        await user.cluster.patch(PODS, meta.key, merge_patch(hold))
+            await world.clock.sleep(1)
+
+    for turn in range(3):
+        await admit(world.clock.monotonic() + world.chance.between(5, 40, "admit", turn))
+        await user.edit("ant", {"suspend": turn == 0})
+        if turn == 1:
+            await user.delete("bee")
 
 
 async def drawn(world: SimulatedWorld) -> None:

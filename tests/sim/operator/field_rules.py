@@ -1,4 +1,4 @@
-"""S3 and S4: jobs are deleted only after their end, and those of other managers left alone."""
+"""S3 to S5: jobs are deleted after their end, and what is others' is left alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from swell.api.meta import Uid
 from swell.api.resource import Resource
 from swell.api.times import has_passed, parse_time
 from swell.cluster.embedded.storage import Commit
+from swell.operator.aitrainingjob import labels
 from swell.operator.framework.managers import is_foreign
-from swell.sim.observation import states
+from swell.sim.observation import ENDED, pod_states, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import job_states
 
@@ -58,6 +59,28 @@ class ForeignUntouched:
             self._foreign.add(job.metadata.uid)
         if self.world.is_subject(commit.actor) and self._foreign & set(_about(commit)):
             yield f"{commit.actor} wrote {commit.collection} {commit.key} of another's job"
+
+
+@dataclass
+class HeldWhileRunning:
+    """S5: what Kueue holds is let go only when it is deleted and its containers have ended."""
+
+    world: SimulatedWorld
+    name: str = "S5 pods of Kueue held while they run"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or not self.world.is_subject(commit.actor):
+            return
+        if labels.KUEUE_FINALIZER not in before.metadata.finalizers:
+            return
+        if after is not None and labels.KUEUE_FINALIZER in after.metadata.finalizers:
+            return
+        meta = before.metadata
+        is_deleted = meta.deletion_timestamp is not None
+        runs = before.status.phase not in ENDED and before.spec.node_name
+        if not is_deleted or (runs and meta.deletion_grace_period_seconds != 0):
+            yield f"{commit.key} was let go, though it is {before.status.phase.value}"
 
 
 def _about(commit: Commit) -> Iterator[str]:

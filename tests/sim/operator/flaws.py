@@ -34,6 +34,7 @@ from swell.operator.aitrainingjob import (
     decide,
     departures,
     exclusions,
+    kueue_pods,
     preemptions,
     recovery,
     restarts,
@@ -577,6 +578,10 @@ PLANTED: Mapping[str, Flaw] = {
     "operator minds the jobs of others": _minds_everybody,
     "operator keeps the group of suspended jobs": inside(
         suspension, "release_actions", _keeps_the_group
+    ),
+    "operator leaves what Kueue holds": inside(decide, "undone_holds", lambda _: []),
+    "operator takes running pods from Kueue": inside(
+        kueue_pods, "_has_left", lambda pod: pod.metadata.deletion_timestamp is not None
     ),
     "operator shrinks before a holder stays": inside(decide, "kept", lambda held, _: held),
 }

@@ -32,7 +32,7 @@ from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.departure_rules import SavedBeforeDeleted, was_asked
-from tests.sim.operator.field_rules import ExpiredJobsOnly, ForeignUntouched
+from tests.sim.operator.field_rules import ExpiredJobsOnly, ForeignUntouched, HeldWhileRunning
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.hang_rules import HangsCalledSo
 from tests.sim.operator.node_rules import (
@@ -88,6 +88,7 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         AskedForReason(world, history),
         ExpiredJobsOnly(world),
         ForeignUntouched(world, AI_TRAINING_JOBS),
+        HeldWhileRunning(world),
         MarksOnRecord(world),
         FewSuspects(world, settings),
         MovedOnRequest(world),
@@ -121,7 +122,12 @@ class ForcedOnlyWhenFenced:
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = pod_states(commit)
-        if before is None or after is not None or not self.world.is_subject(commit.actor):
+        if before is None or not self.world.is_subject(commit.actor):
+            return
+        # Of one with a finalizer the record stays, and goes with that, which is another rule's.
+        was_forced = before.metadata.deletion_grace_period_seconds == 0
+        is_forced = after is None or after.metadata.deletion_grace_period_seconds == 0
+        if was_forced or not is_forced:
             return
         if not before.spec.node_name or before.status.phase in ENDED:
             return  # nothing runs behind it, so the server itself drops it at once

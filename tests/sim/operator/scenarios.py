@@ -8,7 +8,7 @@ from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.arriving import arrive, in_phase, sized
 from tests.sim.operator.disturbances import RATES_MAX
-from tests.sim.operator.features import drawn, fields, hang, preempted, shunned, suspend
+from tests.sim.operator.features import drawn, fields, hang, held, preempted, shunned, suspend
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.jobs import Pods, a_role
 
@@ -267,5 +267,6 @@ SCENARIOS = tuple(
         hang,
         shunned,
         drawn,
+        held,
     )
 )
