@@ -36,6 +36,8 @@ LONG = [
         ("scheduler storage", "volumes", "scheduler-0 create pods/binding"),
         ("scheduler devices", "devices", "scheduler-0 patch resourceclaims"),
         ("scheduler devices", "devices", "scheduler-0 create pods/binding"),
+        ("scheduler devices", "cards", "scheduler-0 create resourceclaims"),
+        ("scheduler devices", "cards", "scheduler-0 patch pods/status"),
     )
 ]
 
