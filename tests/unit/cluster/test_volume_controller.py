@@ -10,6 +10,7 @@ from swell.api import codec
 from swell.api.core import Node
 from swell.api.storage import (
     BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
     PersistentVolume,
@@ -105,6 +106,32 @@ def test_claim_that_does_not_wait_takes_the_smallest_volume() -> None:
 
     assert isinstance(action, PatchObject)
     assert action.key.name == "pv-2"
+
+
+def test_claim_takes_no_volume_of_another_mode() -> None:
+    volumes = (
+        volume_of(a_volume("block", volumeMode="Block")),
+        volume_of(a_volume("plain", size="2Gi")),
+    )
+    immediate = codec.convert(a_class("now", "Immediate"), StorageClass)
+    (action,) = decide_claim(
+        seen(a_claim("c", "now"), storage_class=immediate, open_volumes=volumes), 0
+    ).actions
+
+    assert isinstance(action, PatchObject)
+    assert action.key.name == "plain"
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_volume_reserved_in_vain_is_open_again(by_hand: bool) -> None:
+    """Its claim has another one. A reservation by hand is left alone."""
+    body = a_volume("pv", claim="c")
+    body["metadata"]["annotations"] = {} if by_hand else {BOUND_BY_CONTROLLER: "yes"}
+    other = claim_of(a_bound_claim("c", "other"))
+    plan = decide_volume(VolumeSnapshot(volume_of(body), other), 0)
+
+    assert bool(plan.actions) is not by_hand
+    assert by_hand or body_of(plan.actions[0])["spec"] == {"claimRef": None}
 
 
 @pytest.mark.parametrize(("volume", "phase"), [(True, "Bound"), (False, "Lost")])

@@ -35,6 +35,7 @@ from swell.runtime.plan import Action, CreateObject, DeleteObject, PatchStatus, 
 
 PROVISIONER: Final = "elasticdeeplearning.ai/host-path"
 _HOST: Final = "kubernetes.io/hostname"
+_FILESYSTEM: Final = "Filesystem"
 _AVAILABLE, _BOUND, _RELEASED, _LOST = "Available", "Bound", "Released", "Lost"
 
 
@@ -170,6 +171,7 @@ def _smallest(snapshot: ClaimSnapshot) -> PersistentVolume | None:
         if volume.spec.claim_ref is None
         and volume.status.phase == _AVAILABLE
         and volume.metadata.deletion_timestamp is None
+        and (volume.spec.volume_mode or _FILESYSTEM) == (claim.spec.volume_mode or _FILESYSTEM)
         and _bytes(volume.spec.capacity.get("storage")) >= wanted
         and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
         and (
@@ -221,7 +223,7 @@ def _folder_volume(snapshot: ClaimSnapshot, storage_class: StorageClass) -> Body
         "hostPath": {"path": f"{snapshot.folders}/{name}", "type": "DirectoryOrCreate"},
         "persistentVolumeReclaimPolicy": storage_class.reclaim_policy,
         "storageClassName": storage_class.metadata.name,
-        "volumeMode": claim.spec.volume_mode or "Filesystem",
+        "volumeMode": claim.spec.volume_mode or _FILESYSTEM,
     }
     if node is not None:
         host = node.metadata.labels.get(_HOST, node.metadata.name)
@@ -250,12 +252,30 @@ def decide_volume(snapshot: VolumeSnapshot, now: float) -> Plan:
         left = [one for one in meta.finalizers if one != VOLUME_PROTECTION]
         body: Body = {"metadata": {"finalizers": left}}
         return Plan((patch_object(PERSISTENT_VOLUMES, meta.key, meta.uid, body, version=version),))
+    if claim is not None and _is_reserved_in_vain(volume, claim):
+        # A scheduler may have reserved it, and ended, and the next one has taken another.
+        body = {
+            "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},
+            "spec": {"claimRef": None},
+        }
+        return Plan((patch_object(PERSISTENT_VOLUMES, meta.key, meta.uid, body, version=version),))
     if phase != volume.status.phase:
         return Plan((PatchStatus(PERSISTENT_VOLUMES, meta.key, version, {"phase": phase}),))
     is_ours = meta.annotations.get(PROVISIONED_BY) == PROVISIONER
     if phase == _RELEASED and is_ours and volume.spec.persistent_volume_reclaim_policy == "Delete":
         return Plan((DeleteObject(PERSISTENT_VOLUMES, meta.key, meta.uid),))
     return Plan()
+
+
+def _is_reserved_in_vain(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is reserved, not by hand, for a claim that is bound to another one."""
+    return (
+        BOUND_BY_CONTROLLER in volume.metadata.annotations
+        and PROVISIONED_BY not in volume.metadata.annotations
+        and _names(volume, claim)
+        and BIND_COMPLETED in claim.metadata.annotations
+        and claim.spec.volume_name not in {"", volume.metadata.name}
+    )
 
 
 def _phase_of(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> str:
