@@ -57,7 +57,7 @@ class DomainScores:
 
 
 class CellScoresAhead(Protocol):
-    """What the scores of cells are, and will be when more tasks like one have been placed."""
+    """Foresees the scores of cells when more tasks like one will have been placed."""
 
     def begin(self, shape: Shape) -> Vector:
         """Returns the score of every cell for a task of a shape, rounded."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from swell.api.core import PRIVATE_PORTS, Node
 from swell.scheduler.model.resources import Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
 
@@ -125,3 +126,16 @@ class NodeStates:
             columns[2 * width : 3 * width],
             columns[3 * width :],
         )
+
+
+def facts_of(node: Node) -> tuple[object, ...]:
+    """Returns all of a node that decisions depend on."""
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    meta = node.metadata
+    return (
+        meta.labels,
+        meta.annotations.get(PRIVATE_PORTS),
+        node.spec,
+        node.status.allocatable,
+        ready,
+    )

@@ -22,7 +22,7 @@ from swell.api.quantity import QuantityError
 from swell.scheduler.model.gpus import KNOWN_GPUS, GpuKnowledge
 from swell.scheduler.model.host_ports import HostPorts
 from swell.scheduler.model.images import NodeImages
-from swell.scheduler.model.node_states import NodeColumns, NodeStates
+from swell.scheduler.model.node_states import NodeColumns, NodeStates, facts_of
 from swell.scheduler.model.provided import ProvidedAmounts
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Matrix, Places, Vector
 from swell.scheduler.model.tasks import (
@@ -245,7 +245,7 @@ class NodeTable:
         self._close_if(place, "node", unreadable)
         fault = self._gpus.rules.fault_of(node)
         same_fault = self.gpu_faults.get(name, "") == fault
-        if old is not None and same_fault and _facts(old) == _facts(node):
+        if old is not None and same_fault and facts_of(old) == facts_of(node):
             return  # a heartbeat: versions and scores stay valid
         if fault:
             self.gpu_faults[name] = fault
@@ -594,16 +594,3 @@ def slots(shape: Shape, room: Matrix) -> Vector:
     per_resource = (room[asked] + TOLERANCE) / shape.request[asked][:, None]
     n_tasks: Vector = np.floor(np.maximum(per_resource.min(axis=0), 0.0))
     return n_tasks
-
-
-def _facts(node: Node) -> tuple[object, ...]:
-    """Returns all of a node that decisions depend on."""
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-    meta = node.metadata
-    return (
-        meta.labels,
-        meta.annotations.get(PRIVATE_PORTS),
-        node.spec,
-        node.status.allocatable,
-        ready,
-    )

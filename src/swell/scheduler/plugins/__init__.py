@@ -13,8 +13,8 @@ decide:
   for, and room that is kept beside scarce resources.
 - `nodegroup`: which nodes a queue uses.
 - `nodeorder`, `spreading`, `binpack`, `resource_strategy_fit`: which of those nodes is best.
-- `network_topology`: which part of the network is best for a gang; `domain_packing`: how full its
-  parts are, and what that is worth to other pods.
+- `network_topology`: which part of the network is best for a gang.
+- `domain_packing`: how full its parts are, and what that is worth to other pods.
 - `conformance`, `pdb`: which pods are never victims.
 """
 

@@ -32,7 +32,7 @@ _FEW_NODES: Final = 64
 
 
 class DomainSums:
-    """What is used of some resources in every domain, brought up to date when it is asked for."""
+    """Sums up what is used of some resources in every domain, when it is asked for."""
 
     def __init__(self, nodes: NodeTable, tree: DomainTree, resources: Indexes) -> None:
         self._nodes = nodes

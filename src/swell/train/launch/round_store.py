@@ -110,7 +110,7 @@ class RoundStore:
             raise RoundOverError(f"the store of the round is gone: {error}") from error
 
     def _stand_in(self, key: str) -> bytes | None:
-        """What another agent might have said of ranks, if all members have as many workers."""
+        """Returns what another agent might have said, if all members have as many workers."""
         own = next((v for k, v in self._own.items() if k.startswith(ROLE_INFO)), None)
         if own is None:
             return None
