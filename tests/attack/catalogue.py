@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.attack import connections, crowds, definitions, objects, payloads
+from tests.attack import connections, crowds, definitions, objects, owners, payloads
 from tests.attack.harness import Attack, measure, target_server
 
 ATTACKS: Mapping[str, Attack] = {
@@ -19,6 +19,7 @@ ATTACKS: Mapping[str, Attack] = {
     **definitions.ATTACKS,
     **crowds.ATTACKS,
     **connections.ATTACKS,
+    **owners.ATTACKS,
 }
 # One of each class, together some seconds.
 SAMPLE = (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from swell.cluster.embedded.builtin import definitions
+from swell.cluster.embedded.commits import Stored
 from swell.cluster.embedded.ownership.fieldsets import from_fields, path_text, to_fields
 from swell.cluster.embedded.ownership.managers import (
     APPLY,
@@ -133,6 +134,16 @@ def test_time_of_a_manager_is_that_of_its_last_change() -> None:
         ("m", "1970-01-01T00:01:00Z"),
     ]
     assert read_managers(found).keys() == {A, writer}
+
+
+def test_owners_are_kept_as_bytes_alone() -> None:
+    """The log keeps thousands of states: decoded, a thousand owners in each would fill memory."""
+    body = _stored(applied(None, _pod("x"), A, POD, 0.0, force=False))
+    kept = Stored.of(body, 7)
+
+    assert "managedFields" not in kept.metadata
+    assert kept.copy()["metadata"]["managedFields"] == body["metadata"]["managedFields"]
+    assert kept.metadata["resourceVersion"] == "7"
 
 
 def _stored(found: Any) -> dict[str, Any]:
