@@ -103,9 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         commands = [one for one in COMMANDS if not flags.only or one.name in flags.only]
         with _locked(cache_dir()):
-            build(commands, n_jobs=flags.jobs)
+            # Kueue comes last: without it there is no less of a cluster.
+            build([one for one in commands if one.module != "kueue"], n_jobs=flags.jobs)
             if not flags.only:
                 _fetch_packages()
+            build([one for one in commands if one.module == "kueue"], n_jobs=flags.jobs)
     except BuildError as error:
         _say(f"failed: {error}")
         return 1
@@ -117,7 +119,8 @@ def build(commands: Sequence[Command], *, n_jobs: int) -> None:
     """Compile every command whose binary is absent or was built from another recipe."""
     stale = [command for command in commands if not _is_current(command)]
     if not stale:
-        _say(f"nothing to do, {len(commands)} commands are in {bin_dir()}")
+        if commands:
+            _say(f"nothing to do, {len(commands)} commands are in {bin_dir()}")
         return
     go = _find_go() or _install_go()
     begun = time.monotonic()

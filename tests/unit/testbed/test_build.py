@@ -14,7 +14,7 @@ if [ "$1" = env ]; then echo go{version}; exit 0; fi
 if [ "$1" = list ]; then echo {folder}/module; exit 0; fi
 for package; do :; done
 echo "$package" >> {calls}
-case "$package$FAKE_GO_FAILS" in *kubectl1) exit 1;; esac
+case "$package$FAKE_GO_FAILS" in *kubectl1) exit 1;; */kueue2) exit 1;; esac
 said="$* $CGO_ENABLED"
 while [ "$1" != -o ]; do shift; done
 echo "$said" > "$2"
@@ -94,6 +94,18 @@ def test_build_without_packages_says_what_is_missing(
     assert build.main([]) == 0
     said = "no real nodes on this machine: apt-get is not on this machine"
     assert said in capfd.readouterr().err
+
+
+def test_build_without_kueue_has_all_the_rest(go: FakeGo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules may not be had everywhere; nodes do not need them."""
+    fetched: list[object] = []
+    monkeypatch.setattr(packages, "fetch", lambda *arguments: fetched.append(arguments))
+    monkeypatch.setenv("FAKE_GO_FAILS", "2")
+
+    assert build.main([]) == 1
+    assert fetched
+    names = {one.name for one in build.COMMANDS if one.module != "kueue"}
+    assert {path.name for path in build.bin_dir().iterdir()} == names
 
 
 def test_build_leaves_finished_binaries_alone(go: FakeGo) -> None:
