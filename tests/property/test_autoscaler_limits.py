@@ -27,7 +27,7 @@ from tests.property import autoscaler_reference as reference
 from tests.property.autoscaler_limits import limited_objects, replica, role_of, waiting_objects
 
 # A sample in every run of the tests; `make sim` takes 2,000.
-N_CLUSTERS = int(os.environ.get("AUTOSCALER_CLUSTERS", "150"))
+N_CLUSTERS = int(os.environ.get("AUTOSCALER_CLUSTERS", "300"))
 
 
 def targets_of(objects: AutoscalerObjects) -> RoleTargets:
