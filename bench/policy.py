@@ -4,8 +4,8 @@
 30 s` is the physics of the published figures; `elastic` is what a resize costs with Swell's own
 library. With LIVE=1 the real operator, scheduler and autoscaler decide, which takes a minute of CPU
 a workload; otherwise replays are policy-only, and sizes are applied at once. PARTS=traces,sia has
-some parts alone (decisions, traces, sia, deadlines, calibration), and KINDS=measured some kinds of
-replays, by any words of their names. KEPT=FILE adds the
+some parts alone (decisions, traces, sia, deadlines, calibration), and
+KINDS="measured, restart;shared" some kinds of replays, by parts of their names. KEPT=FILE adds the
 figures to those of earlier runs, so that loads can be run one by one, and PAGE=FILE writes all of
 them as a page.
 """
@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -99,17 +99,26 @@ def calibration(load: str, workload: int) -> CalibrationFigures:
     return observed.figures(runs)
 
 
-def calibrations(load: str, n_workloads: int) -> dict[str, object]:
-    """Returns the share of starts within the spread, and the median error, over all workloads."""
-    found = [calibration(load, workload) for workload in range(1, n_workloads + 1)]
+def calibrations(loads: Sequence[str], n_workloads: int) -> dict[str, object]:
+    """Returns the share of starts within the spread, and the median error, by load and of all."""
+    figures: dict[str, object] = {}
+    every: list[CalibrationFigures] = []
+    for load in loads:
+        found = [calibration(load, workload) for workload in range(1, n_workloads + 1)]
+        every += found
+        figures |= _calibrated(f"load {load}", found)
+    return {**figures, **_calibrated("all loads", every)}
+
+
+def _calibrated(name: str, found: Sequence[CalibrationFigures]) -> dict[str, object]:
     known = np.array([one.n_waits - one.n_unknown for one in found], np.float64)
     within = float(np.average([one.within for one in found], weights=known))
     error = float(np.average([one.median_error for one in found], weights=known))
     return {
-        f"load {load}: waits above a minute": sum(one.n_waits for one in found),
-        f"load {load}: of which unknown": sum(one.n_unknown for one in found),
-        f"load {load}: starts between p10 and p90, %": round(100 * within, 1),
-        f"load {load}: median error of p50 by the wait": round(error, 3),
+        f"{name}: waits above a minute": sum(one.n_waits for one in found),
+        f"{name}: of which unknown": sum(one.n_unknown for one in found),
+        f"{name}: starts between p10 and p90, %": round(100 * within, 1),
+        f"{name}: median error of p50 by the wait": round(error, 3),
     }
 
 
@@ -124,7 +133,7 @@ def traces(loads: Sequence[str], n_workloads: int) -> dict[str, object]:
     with ProcessPoolExecutor(max_workers=int(os.environ.get("BENCH_WORKERS", "2"))) as workers:
         for load in loads:
             for name, tier, is_elastic in KINDS:
-                if not any(word in name for word in os.environ.get("KINDS", "goodput").split(",")):
+                if not any(word in name for word in os.environ.get("KINDS", "goodput").split(";")):
                     continue
                 tried = partial(one_replay, load, tier, is_elastic)
                 found = list(workers.map(tried, range(1, n_workloads + 1)))
@@ -135,17 +144,43 @@ def traces(loads: Sequence[str], n_workloads: int) -> dict[str, object]:
     return figures
 
 
+@dataclass(frozen=True, slots=True)
+class DeadlineCase:
+    """A trace of ElasticFlow on a cluster that cannot do all of it in time."""
+
+    label: str
+    trace: str
+    n_jobs: int
+    nodes: tuple[int, int]
+    period_s: float
+
+
+DEADLINE_CASES = (
+    DeadlineCase("195job, 16x8", "195job", 195, (16, 8), PERIOD_S),
+    *(
+        DeadlineCase(
+            f"{name}, first 300 jobs, 8x8, rounds of 120 s", name, 300, (8, 8), 2 * PERIOD_S
+        )
+        for name in ("cluster01", "cluster06")
+    ),
+)
+
+
 def deadlines() -> dict[str, object]:
-    """Returns the share of deadlines kept on a trace of ElasticFlow, by policy."""
+    """Returns the share of deadlines kept on traces of ElasticFlow, by policy."""
+    return {
+        f"ElasticFlow {case.label}: {policy}, deadlines kept, %": _kept(case, policy)
+        for case in DEADLINE_CASES
+        for policy in SIZERS
+    }
+
+
+def _kept(case: DeadlineCase, policy: str) -> float:
     data = DATA.parent / "elasticflow"
-    figures: dict[str, object] = {}
-    for policy in SIZERS:
-        trace, tables = read_trace(data / "195job.csv"), read_throughputs(data / "throughputs_A100")
-        runs = new_runs(trace, tables, restarts(30.0))
-        log = replay(runs, ReplayCluster(16, 8, "shared"), policy, PERIOD_S)
-        kept = figures_of(log, policy).deadlines_kept or 0.0
-        figures[f"ElasticFlow 195job, 16x8: {policy}, deadlines kept, %"] = round(100 * kept, 1)
-    return figures
+    trace = read_trace(data / f"{case.trace}.csv")[: case.n_jobs]
+    runs = new_runs(trace, read_throughputs(data / "throughputs_A100"), restarts(30.0))
+    log = replay(runs, ReplayCluster(*case.nodes, "shared"), policy, case.period_s)
+    return round(100 * (figures_of(log, policy).deadlines_kept or 0.0), 1)
 
 
 def decision_s(n_jobs: int, n_devices: int, n_rounds: int = 5) -> float:
@@ -230,7 +265,7 @@ def run() -> dict[str, object]:
         "traces": lambda: traces(loads, n_workloads),
         "sia": lambda: sia(n_workloads),
         "deadlines": deadlines,
-        "calibration": lambda: calibrations(loads[0], n_workloads),
+        "calibration": lambda: calibrations(loads, n_workloads),
     }
     chosen = os.environ.get("PARTS", ",".join(parts)).split(",")
     figures: dict[str, object] = {}
