@@ -53,10 +53,16 @@ SHAPES = {
     "explain fit": an(summary=TEXT),
     "top": an(sizes=some(an(job=TEXT, role=TEXT, phase=TEXT)), load=some(an()), reports=some(an())),
     "top --topology": an(domains=some(an())),
+    "top pods": some(an(pod=TEXT, phase=TEXT, node=TEXT, cpu=TEXT, memory=TEXT, gpu=TEXT)),
+    "auth whoami": an(username=TEXT, groups=some(TEXT)),
+    "apply -f {file} --dry-run=server": OBJECT,
+    "create ns shape --dry-run=server": OBJECT,
+    "label aitj fit x=y": OBJECT,
+    'patch aitj fit -p {{"metadata":{{"labels":{{"a":"b"}}}}}}': OBJECT,
     "queue list": a_list(OBJECT),
     "validate {file}": an(valid=FLAG, errors=some(an(file=TEXT, line=NUMBER, message=TEXT))),
 }
-NAMESPACED = frozenset({"get", "events", "explain", "top"})
+NAMESPACED = frozenset({"get", "events", "explain", "top", "apply", "label", "patch"})
 
 
 @pytest.fixture
