@@ -194,10 +194,12 @@ def _without_quiet(arguments: Sequence[str]) -> list[str]:
 
 
 def _refuse(error: CommandError) -> int:
-    sys.stderr.write("".join(f"{line}\n" for line in error.details))
-    sys.stderr.write(f"error: {error}\n")
+    from swell.cli.output import printable
+
+    sys.stderr.write("".join(f"{printable(line)}\n" for line in error.details))
+    sys.stderr.write(f"error: {printable(str(error))}\n")
     if error.hint:
-        sys.stderr.write(f"  {error.hint}\n")
+        sys.stderr.write(f"  {printable(error.hint)}\n")
     return error.exit_code
 
 

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 # The phases of jobs that may have a position in a queue, as servers send them in tables.
 _WAITING = frozenset({None, "", "Pending", "Creating"})
 _GAP = 3  # spaces between columns, as kubectl has them
+# Control characters as terminals show those that are typed; ends of lines and tabs stay.
+_VISIBLE = {
+    **{code: f"^{chr(code ^ 0x40)}" for code in (*range(0x20), 0x7F) if chr(code) not in "\n\t"},
+    **{code: f"\\x{code:x}" for code in range(0x80, 0xA0)},
+}
+
+
+def printable(text: str) -> str:
+    """Return a text without what a terminal would obey.
+
+    Programs of jobs choose their messages, and whoever reads them may have more rights than they.
+    """
+    return text if text.isprintable() else text.translate(_VISIBLE)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -25,6 +38,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """
     if not rows:
         return ""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = (
         "".join(cell.ljust(width + _GAP) for cell, width in zip(row, widths, strict=True)).rstrip()

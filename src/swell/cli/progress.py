@@ -10,6 +10,7 @@ import sys
 import time
 
 from swell.cli.command_line import is_quiet
+from swell.cli.output import printable
 
 # Terminal control: to the beginning of the line, then erase it.
 _CLEAR_LINE = "\r\x1b[K"
@@ -43,7 +44,7 @@ class ProgressLine:
             return
         self._drawn_at = now
         width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(f"{_CLEAR_LINE}{text[:width]}")
+        sys.stderr.write(f"{_CLEAR_LINE}{printable(text)[:width]}")
         sys.stderr.flush()
         self._has_line = True
 

@@ -20,6 +20,7 @@ from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.output import printable
 
 Arguments = Annotated[
     list[str],
@@ -91,7 +92,7 @@ def explain(
     now = time.time()  # wall time: it is compared with timestamps of the cluster
     report = report_on(target, found, settings, scheduler_name or (), now)
     if output is None:
-        sys.stdout.write(render(report, now))
+        sys.stdout.write(printable(render(report, now)))
     else:
         print_object(report.body(), as_yaml=output is ExplainFormat.YAML)
 

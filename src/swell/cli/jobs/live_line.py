@@ -13,6 +13,7 @@ from typing import Protocol
 
 from swell.cli.command_line import note
 from swell.cli.jobs.logs import LogLine
+from swell.cli.output import printable
 from swell.cli.progress import ProgressLine
 
 Print = Callable[[Iterable[LogLine]], None]
@@ -55,7 +56,7 @@ class LiveLine:
         """Say something that stays."""
         self.clear()
         sys.stdout.flush()
-        note(f"{self.name}: {text}")
+        note(printable(f"{self.name}: {text}"))
         sys.stderr.flush()
 
     def clear(self) -> None:

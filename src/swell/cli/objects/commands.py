@@ -32,7 +32,7 @@ from swell.cli.objects.finding import (
 )
 from swell.cli.objects.outcome import DRY_RUN_SUFFIXES, DryRun, DryRunOption
 from swell.cli.options import ClusterOptions, option_groups, seconds_of
-from swell.cli.output import print_names
+from swell.cli.output import print_names, printable
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.errors import NotFoundError
@@ -67,7 +67,7 @@ def describe(
             for body in bodies
         ]
         if texts:
-            sys.stdout.write("\n\n".join(texts) + "\n")
+            sys.stdout.write(printable("\n\n".join(texts)) + "\n")
         else:
             report_nothing_found(wanted[0].selection.namespace, connection)
 

@@ -22,7 +22,7 @@ from swell.cli.job_kinds import JOB_KINDS
 from swell.cli.objects.events import event_order, events_table
 from swell.cli.objects.waiting import found_objects
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.output import aligned, print_list
+from swell.cli.output import aligned, print_list, printable
 from swell.cluster.kube import calls
 from swell.cluster.kube.watching import WatchedObjects
 from swell.runtime.cluster import EventType, Selection
@@ -108,7 +108,7 @@ def _follow(
                 widths = [max(width, len(cell)) for width, cell in zip(old, row, strict=True)]
             for row in rows:
                 cells = (cell.ljust(width + 3) for cell, width in zip(row, widths, strict=True))
-                sys.stdout.write("".join(cells).rstrip() + "\n")
+                sys.stdout.write(printable("".join(cells)).rstrip() + "\n")
             sys.stdout.flush()
 
 

@@ -20,7 +20,7 @@ from swell.cli.connection import ClusterConnection
 from swell.cli.objects.finding import WantedObjects
 from swell.cli.objects.formats import print_objects, without_owners
 from swell.cli.objects.get import TABLE, TableView, rows_of, table_path
-from swell.cli.output import to_yaml
+from swell.cli.output import printable, to_yaml
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.cluster import Selection
@@ -170,4 +170,4 @@ class _Printer:
         with_heading = is_first and self._view.choice.has_headers
         for row in rows if with_heading else rows[1:]:
             cells = (cell.ljust(width + 3) for cell, width in zip(row, widths, strict=True))
-            sys.stdout.write("".join(cells).rstrip() + "\n")
+            sys.stdout.write(printable("".join(cells)).rstrip() + "\n")
