@@ -201,6 +201,20 @@ def test_volume_reserved_for_the_claim_ends_the_search() -> None:
     assert chosen == {"ns/c": {"pv": "mine"}}
 
 
+@pytest.mark.parametrize(
+    ("mode", "volume"),
+    [("ReadWriteOnce", {}), ("ReadWriteMany", {"ns/c": {"selectedNode": "a"}})],
+    ids=["will be bound", "is never bound"],
+)
+def test_reserved_volume_elsewhere_is_waited_for_if_it_comes(mode: str, volume: Body) -> None:
+    """The volume controller binds it, unless a mode is missing: then another one is made."""
+    reserved = a_volume("mine", "b", MADE, modes=(mode,), claim="c")
+    on_a = pod("p", "c", nodeSelector={HOST: "a"})
+    _, chosen, _ = outcome(a_cluster(two(), [on_a], a_class(MADE), a_claim("c", MADE), reserved))
+
+    assert chosen == volume
+
+
 def test_full_matching_is_found_where_greedy_fails() -> None:
     """The small claim gives up the only volume that the large one can have."""
     small = a_claim("small", size="1Gi")

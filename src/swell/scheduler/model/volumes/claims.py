@@ -140,6 +140,11 @@ def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
+def offers_modes_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume can be accessed in every way that the claim asks for."""
+    return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+
+
 def has_kind_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether the volume is large enough and of the claim's kind, whoever has it."""
     spec, asked = volume.spec, claim.spec

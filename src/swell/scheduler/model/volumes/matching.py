@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from swell.api.matching import is_empty_selector, selector_matches
 from swell.api.storage import PersistentVolume, PersistentVolumeClaim
-from swell.scheduler.model.volumes.claims import capacity_bytes, has_kind_for, is_for
+from swell.scheduler.model.volumes.claims import (
+    capacity_bytes,
+    has_kind_for,
+    is_for,
+    offers_modes_for,
+)
 
 _AVAILABLE = "Available"
 
@@ -46,7 +51,7 @@ def candidates_for(
         if volume.status.phase == _AVAILABLE
         and taken.get(volume.metadata.name, key) == key
         and _is_selected(claim, volume)
-        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+        and offers_modes_for(volume, claim)
     ]
     open_ones.sort(key=lambda volume: (capacity_bytes(volume), volume.metadata.name))
     return Candidates(tuple(volume.metadata.name for volume in open_ones))

@@ -28,6 +28,7 @@ from swell.scheduler.model.volumes.claims import (
     has_provisioner,
     is_exclusive,
     is_shareable,
+    offers_modes_for,
     requested_bytes,
     selected_node,
     state_of,
@@ -265,7 +266,12 @@ class VolumeTable:
             masks = [masks[at] for at in order]
         none = self.masks.none()
         provisionable, exhausted = none, none
-        if not candidates.is_final:
+        # The volume controller will bind a volume that is reserved for the claim, unless a mode of
+        # access is missing: then the claim can be provisioned where the volume is not reached.
+        is_waited_for = candidates.is_final and offers_modes_for(
+            objects.volumes[candidates.names[0]], claim
+        )
+        if not is_waited_for:
             provisionable, exhausted = self._provisionable(claim, beside)
         reachable = np.array(masks) if masks else np.zeros((0, len(none)), dtype=np.bool_)
         size = requested_bytes(claim)
