@@ -6,6 +6,7 @@ from swell.sim.campaign.command import CampaignEntry
 from tests.sim.operator.native_flaws import PLANTED_WITH_NATIVE_GROUPS
 from tests.sim.scheduler.flaws import (
     PLANTED,
+    PLANTED_AMONG_NATIVE_GROUPS,
     PLANTED_AMONG_SAVERS,
     PLANTED_IN_A_TREE,
     PLANTED_IN_DOMAINS,
@@ -53,7 +54,8 @@ ENTRIES = (
         {
             name: scheduler_native(operator_flaw=flaw)
             for name, flaw in PLANTED_WITH_NATIVE_GROUPS.items()
-        },
+        }
+        | {name: scheduler_native(flaw=flaw) for name, flaw in PLANTED_AMONG_NATIVE_GROUPS.items()},
         share=0.05,
         whose_writes=SCHEDULER,
     ),

@@ -379,3 +379,13 @@ PLANTED_WITH_DEVICES: Mapping[str, Flaw] = {
     "scheduler takes no claims over": takes_nothing_over,
     "scheduler names no claims for extended resources": names_no_cards,
 }
+
+
+def forgets_queues(scheduler: Scheduler) -> None:
+    """Queues are written when something in the snapshot changes, not when it was built anew."""
+    scheduler.cache._feed.on_rebuilt.remove(scheduler.queues.mark_all_dirty)
+
+
+PLANTED_AMONG_NATIVE_GROUPS: Mapping[str, Flaw] = {
+    "scheduler forgets queues after a rebuild": forgets_queues,
+}

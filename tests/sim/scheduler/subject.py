@@ -156,7 +156,9 @@ def scheduler_devices(flaw: Flaw | None = None) -> SimulationSubject:
     )
 
 
-def scheduler_native(operator_flaw: OperatorFlaw | None = None) -> SimulationSubject:
+def scheduler_native(
+    operator_flaw: OperatorFlaw | None = None, flaw: Flaw | None = None
+) -> SimulationSubject:
     """The scheduler and an operator that writes groups of Kubernetes, on a server that has them."""
     settings = replace(SETTINGS, gang_api=NATIVE_GANGS)
 
@@ -164,7 +166,7 @@ def scheduler_native(operator_flaw: OperatorFlaw | None = None) -> SimulationSub
         await run_operator(ports, settings, operator_flaw)
 
     async def schedule(ports: Ports) -> None:
-        await run_scheduler(ports)
+        await run_scheduler(ports, flaw)
 
     subject = _subject({OPERATOR: operate_natively, SCHEDULER: schedule})
     return replace(
