@@ -116,8 +116,6 @@ class Scheduler:
         )
         self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)
         self.queues = self._queue_controller(cluster, random, events, metrics)
-        # A native group that goes while the snapshot is broken is in no plan, which would tell.
-        self.cache.on_rebuilt(self.queues.mark_all_dirty)
         self.hyper_nodes = self._hyper_node_controller(cluster, random, events, metrics)
         self.loop = SchedulerLoop(
             self.cache,
@@ -151,7 +149,7 @@ class Scheduler:
     def _queue_controller(
         self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
     ) -> QueueController:
-        return QueueController(
+        queues = QueueController(
             cluster,
             self.informers.queues,
             self.informers.groups,
@@ -163,6 +161,9 @@ class Scheduler:
             meter=metrics,
             write_meter=metrics,
         )
+        # A native group that goes while the snapshot is broken is in no plan, which would tell.
+        self.cache.on_rebuilt(queues.mark_all_dirty)
+        return queues
 
     def _hyper_node_controller(
         self, cluster: Cluster, random: Random, events: EventSink, metrics: Metrics | None
