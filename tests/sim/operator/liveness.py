@@ -39,7 +39,9 @@ def end_state(world: SimulatedWorld) -> object:
     """
     if world.scenario.name == "nodes":
         return sorted(str(job.metadata.key) for job in jobs_in(world))
-    jobs = {str(j.metadata.key): (j.status.phase.value, _charged(j)) for j in jobs_in(world)}
+    # What breaks is where pods happen to be, so how often they are hit depends on timing as well.
+    charged = _charged if world.scenario.name != "shunned" else lambda _: {}
+    jobs = {str(j.metadata.key): (j.status.phase.value, charged(j)) for j in jobs_in(world)}
     pods = {str(p.metadata.key): p.status.phase.value for p in pods_in(world)}
     return jobs, pods
 
