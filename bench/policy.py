@@ -292,7 +292,8 @@ def page(figures: Mapping[str, object]) -> str:
             "Completion is the mean over all eight workloads of a load, policy-only, where the "
             "line does not say otherwise.",
             "What the lines mean: [replaying traces](replay.md); what was tried: "
-            "[ADR 180](adr/0180-what-a-replay-has-to-know.md).",
+            "[ADR 180](adr/0180-what-a-replay-has-to-know.md), "
+            "[ADR 270](adr/0270-jobs-take-turns.md).",
             "",
             "| figure | value |",
             "| --- | --- |",
