@@ -380,7 +380,7 @@ sweep --print --max 2 --memory 1Gi --gpu 1 --image x --priority p a=1 -- true | 
 sweep --print --framework pytorch --restart 2 --time-limit 1h --label a=b a=1 -- true | 0 | 3600
 sweep --print --env-file /dev/null --clean-env --workdir /tmp a=1 -- true | 0 | workingDir: /tmp
 sweep --print --name s --nproc-per-node 2 --checkpoints /ckpt a=1 -- python x.py | 0 | hostPath
-sweep --print --name s --strict --wait-forever a=1 -- true | 0 | name: s-0
+sweep --print --name s --strict --wait-forever --deadline 8h a=1 -- true | 0 | name: s-0
 diff -R -f {file} | 0 |
 annotate aitj/fit --list | 0 | note=y
 uncordon -l no=where --dry-run=client -o name | 1 | no node has the labels

@@ -168,7 +168,7 @@ def test_unknown_kind_is_passed_over_when_asked(swell: Swell) -> None:
         ("queue", "which of its commands?", "see: swell queue --help"),
         ("run python train.py", "put -- before the command", "swell run -- python train.py"),
         ("run --cpu 1 python a.py --lr 2", "No such option: --lr", "put -- before the command: "),
-        ("scale fit", "Missing argument", "see: swell scale --help"),
+        ("scale fit", "say which size", "for example: swell scale fit trainer=4"),
     ],
 )
 def test_mistake_on_the_command_line_has_the_one_style(
@@ -185,10 +185,10 @@ def test_mistake_on_the_command_line_has_the_one_style(
 
 def test_style_is_the_same_on_a_terminal(swell: Swell) -> None:
     """No frame and no colour is drawn around an error."""
-    with on_terminal("get", "--wid") as terminal:
+    with on_terminal("get", "--qqq") as terminal:
         assert terminal.ends() == 2
 
-    assert terminal.seen == "error: No such option: --wid\n  see: swell get --help\n"
+    assert terminal.seen == "error: No such option: --qqq\n  see: swell get --help\n"
 
 
 def test_all_mistakes_of_a_manifest_are_reported_by_every_command(swell: Swell) -> None:

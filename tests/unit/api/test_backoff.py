@@ -54,6 +54,7 @@ NO_WAITS = frozenset(
         "autoscaler/goodput/stepmodel.py",
         "autoscaler/policies/room.py",
         "cluster/embedded/http/protobuf.py",
+        "scheduler/plugins/domain_packing.py",
         "scheduler/plugins/network_topology.py",
     }
 )

@@ -24,7 +24,6 @@ from swell.api.storage import (
 )
 from swell.scheduler.config import DEFAULT, Arguments
 from swell.scheduler.cycle import run_cycle
-from swell.scheduler.model.volumes.objects import StorageObjects
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from tests.storage_objects import (
     HOST,
@@ -592,14 +591,3 @@ def test_claim_counts_as_bound_by_its_annotation_not_by_its_phase() -> None:
     objects = a_cluster(two(), [pod("p", "c")], a_class(), claim, a_volume("pv", "b", claim="c"))
 
     assert outcome(objects)[0] == {"ns/p": "b"}
-
-
-def test_kubelet_without_drivers_limits_nothing() -> None:
-    """It writes null for the list of its drivers."""
-    body = {"metadata": {"name": "a"}, "spec": {"drivers": None}}
-    found = codec.convert(body, CsiNode)
-    objects = StorageObjects()
-    objects.put_csi_node(found)
-    objects.remove_csi_node("a")
-
-    assert not found.spec.drivers

@@ -176,9 +176,12 @@ def test_missed_deadline_of_a_trainingjob_stops_nothing(suspend: bool) -> None:
     assert scene.look().actions == ()
 
 
-def test_deadline_that_is_no_time_is_ignored() -> None:
+def test_deadline_that_is_no_time_ends_the_job_with_a_sentence() -> None:
     """An older server may have let it through."""
-    assert Scene(a_job(deadline="soon")).running().look().wake_at is None
+    status = Scene(a_job(deadline="soon")).settle().status
+
+    assert status.phase is TrainingJobPhase.FAILED
+    assert status.reason.startswith('spec.deadline: must be a date with time and zone, is "soon"')
 
 
 def test_scale_is_the_size_of_the_trainers() -> None:
