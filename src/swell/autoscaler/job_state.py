@@ -19,9 +19,10 @@ from swell.autoscaler.views import AutoscalerJob, AutoscalerNode, AutoscalerPod,
 IsCounted = Callable[[str], bool]
 
 # Reasons with which the scheduler refuses a group because of its queue, not for lack of room:
-# shrinking other jobs would not start it.
+# shrinking other jobs would not start it. A full cluster is a lack of room: the job starts with the
+# next one that ends, and nobody may grow into its place before.
 REFUSED_FOR_QUEUE = frozenset(
-    {"QueueNotFound", "QueueClosed", "QueueQuotaExceeded", "QueueTreeInvalid", "ClusterFull"}
+    {"QueueNotFound", "QueueClosed", "QueueQuotaExceeded", "QueueTreeInvalid"}
 )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 
 from swell.api.meta import Key
-from swell.api.scheduling import Queue
+from swell.api.scheduling import PodGroup, Queue
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, IntArray
 from swell.autoscaler.controller import Autoscaler
 from swell.autoscaler.goodput.evidence import SpeedEvidence
@@ -273,6 +273,19 @@ def stops_at_once(autoscaler: Autoscaler) -> None:
     ledger.snapshot = snapshot  # type: ignore[method-assign]
 
 
+def despairs_of_a_full_cluster(autoscaler: Autoscaler) -> None:
+    """Takes jobs that the scheduler does not admit to a full cluster for ones that never start."""
+    ledger = autoscaler._ledger
+    put = ledger.put_group
+
+    def put_refused(group: PodGroup, *, is_unreadable: bool = False) -> None:
+        put(group, is_unreadable=is_unreadable)
+        if any(c.status == "True" and c.reason == "ClusterFull" for c in group.status.conditions):
+            ledger._refuse(group.metadata.key, True)
+
+    ledger.put_group = put_refused  # type: ignore[method-assign]
+
+
 def _long_there(state: RoleState) -> RoleState:
     return replace(state, pods=tuple(replace(pod, created_at=0.0) for pod in state.pods))
 
@@ -288,6 +301,7 @@ PLANTED_BY_GOODPUT: Mapping[str, Flaw] = MappingProxyType(
         "goodput stops what saves nothing": stops_what_saves_nothing,
         "goodput forgets the stopped": forgets_the_stopped,
         "goodput stops at once": stops_at_once,
+        "goodput despairs of a full cluster": despairs_of_a_full_cluster,
     }
 )
 PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(

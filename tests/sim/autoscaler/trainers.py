@@ -7,8 +7,8 @@ jobs grow, gangs that matter more take their room, and people drain nodes meanwh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from swell.api.kinds import PODS, TRAINING_JOBS
 from swell.api.meta import Body
@@ -17,6 +17,7 @@ from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.snapshot import completion_index
+from swell.runtime.informer import Informer
 from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.fleet import KUBELET
 from swell.sim.actors.nemesis import Disturbance
@@ -42,9 +43,10 @@ from tests.sim.user import SimulatedUser
 
 N_TURNS = 4
 ELASTIC = ("ant", "bee")
+STATUS = f"{TRAINING_JOBS}/status"
 # Trainer-seconds.
 WORKS_S = {"ant": 2500.0, "bee": 1500.0, **{f"gang-{turn}": 240.0 for turn in range(N_TURNS)}}
-LAG_S = 0.2  # from an eviction until everybody has heard of it
+LAG_S = 3.0  # from a change of a pod until everybody has heard of it, behind many others
 STOPPED: Body = {"terminated": {"exitCode": 143, "reason": "Stopped"}}
 
 
@@ -208,28 +210,57 @@ class NoTrainerFlapping:
 class MinimumStays:
     """A5: a shrink leaves the minimum at work, where it was.
 
-    Checked while the caches are not behind, and not for changes too recent to be known.
+    Checked while the caches are not behind. For a while after a change of a pod the autoscaler may
+    not know of it: then it keeps what it knew to be at work when it wrote.
     """
 
     world: SimulatedWorld
     name: str = "minimum stays"
-    _lost_at: float = -LAG_S
+    _changed_at: float = -LAG_S
+    _known: dict[str, list[int]] = field(default_factory=dict)  # by job, when last written
 
     def __post_init__(self) -> None:
         self._visibility = Visibility(self.world)
+        self.world.network.on_call.append(self._on_call)
+
+    def _on_call(self, actor: str, site: str) -> None:
+        """Note which trainers the autoscaler knows to be at work, as it writes a target."""
+        _, verb, kind, key = (*site.split(" "), "")[:4]
+        if actor.startswith(AUTOSCALER) and verb == "patch" and kind == STATUS:
+            name = key.rpartition("/")[2]
+            caches = (p.exposed.get(str(PODS)) for p in self.world.processes if p.name == actor)
+            self._known[name] = [
+                index
+                for cache in caches
+                if isinstance(cache, Informer)
+                for index in indexes_at_work(cache.all(), name)
+            ]
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         now = self.world.clock.monotonic()
         before, after = pod_states(commit)
-        if before and is_at_work(before, ELASTIC) and not (after and is_at_work(after, ELASTIC)):
-            self._lost_at = now
-        is_clear = self._visibility.is_clear() and now - self._lost_at > LAG_S
+        was, is_now = (pod is not None and is_at_work(pod, ELASTIC) for pod in (before, after))
+        if was != is_now:
+            self._changed_at = now
         for job, held, target in resizes(commit):
-            own = [pod for pod in pods_in(self.world) if is_at_work(pod, (job.metadata.name,))]
-            indexes = [completion_index(pod) or 0 for pod in own]
-            n_before, n_after = (sum(i < size for i in indexes) for size in (held, target))
-            if is_clear and n_after < job.spec.trainer_minimum <= n_before:
-                yield f"{commit.key} from {held} to {target} leaves {n_after} of {sorted(indexes)}"
+            name, minimum = job.metadata.name, job.spec.trainer_minimum
+            indexes = indexes_at_work(pods_in(self.world), name)
+            known = self._known.get(name, []) if now - self._changed_at <= LAG_S else indexes
+            if self._visibility.is_clear() and all(
+                is_below(some, held, target, minimum) for some in (indexes, known)
+            ):
+                n_after = sum(index < target for index in indexes)
+                yield f"{commit.key} from {held} to {target} leaves {n_after} of {indexes}"
+
+
+def indexes_at_work(pods: Iterable[Pod], job: str) -> list[int]:
+    return sorted(completion_index(pod) or 0 for pod in pods if is_at_work(pod, (job,)))
+
+
+def is_below(indexes: Sequence[int], held: int, target: int, minimum: int) -> bool:
+    """Whether a shrink takes a role that has its minimum at work below it."""
+    n_before, n_after = (sum(index < size for index in indexes) for size in (held, target))
+    return n_after < minimum <= n_before
 
 
 @dataclass

@@ -295,6 +295,9 @@ def test_job_with_a_minimum_beyond_the_total_is_hopeless() -> None:
         ("QueueClosed", True),
         ("QueueNotFound", True),
         ("QueueQuotaExceeded", True),
+        ("QueueTreeInvalid", True),
+        # The job starts when another one ends.
+        ("ClusterFull", False),
         ("NotEnoughResources", False),
         ("", False),
     ],

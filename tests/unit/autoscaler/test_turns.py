@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import QUEUE_LABEL, AITrainingJob, Yield
+from swell.api.scheduling import PodGroup
 from swell.api.times import format_time
 from swell.api.training import TrainingStatus
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
@@ -22,7 +25,7 @@ from swell.autoscaler.policies.interface import (
 from swell.autoscaler.status import SizeChange, SizeProposal, decide_write
 from swell.autoscaler.views import JobId
 from swell.runtime.plan import EmitEvent, PatchStatus
-from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, in_queue, look
+from tests.autoscaler_cases import a_group, a_job, a_node, a_pod, a_role, in_queue, look
 
 NOW = 1_800_000_000.0
 # It would take days on the one device that both jobs need.
@@ -45,10 +48,14 @@ def stopped(job: AITrainingJob, ago_s: float) -> AITrainingJob:
 
 
 def crowd(
-    long: AITrainingJob, *, began_s: float = NOW - 3600, n_short: int = 2
+    long: AITrainingJob,
+    *,
+    began_s: float = NOW - 3600,
+    n_short: int = 2,
+    groups: Sequence[PodGroup] = (),
 ) -> AutoscalerSnapshot:
     """A node of two devices: a long job on one, a short one on the other, and more that wait."""
-    things: list[object] = [a_node("n", cpu=9, memory="9Gi", gpu=2), long]
+    things: list[object] = [a_node("n", cpu=9, memory="9Gi", gpu=2), long, *groups]
     if long.status.yielded is None:
         things.append(a_pod("long", "t", 0, "n", gpu=1, created=format_time(began_s)))
     for at in range(n_short):
@@ -81,6 +88,27 @@ def test_long_job_stops_for_a_short_one_that_waits() -> None:
 
     assert (target.current, target.target, target.stops) == (1, 0, True)
     assert target.reason is SizeReason.YIELDS
+
+
+def test_long_job_stops_for_one_that_a_full_cluster_refuses() -> None:
+    """Where every job is at its minimum the scheduler admits no other one."""
+    refused = [a_group("short-1", reason="ClusterFull")]
+
+    assert of(decided(crowd(running("long"), groups=refused)), "long").stops
+
+
+def test_nobody_grows_into_the_place_of_one_that_a_full_cluster_refuses() -> None:
+    """The device of a job that has ended is for the next one, admitted or not yet."""
+    things = [
+        a_node("n", cpu=9, memory="9Gi", gpu=2),
+        running("long", save_s=None),
+        a_pod("long", "t", 0, "n", gpu=1),
+        a_job("next", phase="Pending", t=a_role(1, 1, gpu=1, edl="Never")),
+        a_pod("next", "t", 0, gpu=1),
+        a_group("next", reason="ClusterFull"),
+    ]
+
+    assert of(decided(look(*things)), "long").target == 1  # type: ignore[arg-type]
 
 
 def test_nobody_stops_a_job_that_loses_by_it_or_must_run() -> None:
