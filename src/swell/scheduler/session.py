@@ -30,6 +30,7 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import LIMIT_REASONS, Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
+from swell.scheduler.model.unmeasured import unmeasured_queues
 from swell.scheduler.placement import NodeChoices, Placer
 
 # Refusals whose text is completed at the end of a session with what the nodes lack.
@@ -72,6 +73,7 @@ class Session:
         self.now = now
         self.total = snapshot.nodes.total()
         self.jobs = snapshot.active_jobs()
+        self._unmeasured = unmeasured_queues(snapshot.unreadable_tasks.values(), snapshot.queues)
         # Tasks that earlier sessions pipelined; allocate checks whether they can start now.
         self.pipelined_before = {
             job.key: list(job.in_status(TaskStatus.PIPELINED))
@@ -139,10 +141,19 @@ class Session:
         """Whether the job is admitted and valid. An invalid job gets its refusal here."""
         if not job.is_admitted:
             return False
-        refusal = on_hold(job) or self._topology_refusal(job) or self.votes.invalid(job)
+        refusal = self.barred(job) or self._topology_refusal(job) or self.votes.invalid(job)
         if refusal is not None:
             self.refuse(job, refusal)
         return refusal is None
+
+    def barred(self, job: JobInfo) -> Refusal | None:
+        """Why the job gets nothing whatever room there is; None if it may get something."""
+        refusal = on_hold(job)
+        if refusal is not None or not self._unmeasured or job.queue is None:
+            return refusal
+        unknown = (self._unmeasured.get(level.name) for level in job.queue.lineage)
+        why = next(filter(None, unknown), None)
+        return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
 
     def _topology_refusal(self, job: JobInfo) -> Refusal | None:
         if not job.is_annotated:

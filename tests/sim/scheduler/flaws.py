@@ -17,7 +17,7 @@ import msgspec
 from swell.api.core import Node
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
-from swell.scheduler import eviction_units
+from swell.scheduler import eviction_units, session
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.domains import Domains
 from swell.scheduler.live import binder, loop
@@ -171,9 +171,21 @@ def binds_before_marks(scheduler: Scheduler) -> None:
     scheduler.victims.must_wait = at_once  # type: ignore[method-assign]
 
 
+def trusts_unmeasured_queues(scheduler: Scheduler) -> None:
+    """A pod whose requests were never readable counts as nothing against its queue."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_trustingly() -> None:
+        with patch.object(session, "unmeasured_queues", lambda *_: {}):
+            cycle()
+
+    scheduler.loop.cycle = cycle_trustingly  # type: ignore[method-assign]
+
+
 PLANTED_IN_A_TREE: Mapping[str, Flaw] = {
     "scheduler binds before victims are marked": binds_before_marks,
     "scheduler counts victims outside the common ancestor": kinless,
+    "scheduler counts the unreadable as nothing in queues": trusts_unmeasured_queues,
 }
 
 
@@ -372,12 +384,23 @@ def names_no_cards(scheduler: Scheduler) -> None:
     preparer._next_step = next_without_names
 
 
+def forgets_pods_of_claims(scheduler: Scheduler) -> None:
+    """What is assumed of a pod is lost if it is taken for its claim and that fails."""
+    cache: Any = scheduler.cache
+
+    def take_unnoted(key: Key) -> None:
+        cache._take_pod(key)
+
+    cache._take_pod_anew = take_unnoted
+
+
 PLANTED_WITH_DEVICES: Mapping[str, Flaw] = {
     "scheduler takes devices that others wait for": takes_awaited_devices,
     "scheduler binds before devices are there": binds_without_devices,
     "scheduler keeps the devices of gangs that failed": keeps_devices,
     "scheduler takes no claims over": takes_nothing_over,
     "scheduler names no claims for extended resources": names_no_cards,
+    "scheduler forgets pods as their claims change": forgets_pods_of_claims,
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from swell.scheduler.job_order import JobOrder
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.session import Session, on_hold
+from swell.scheduler.session import Session
 
 
 def enqueue(session: Session) -> None:
@@ -21,7 +21,7 @@ def enqueue(session: Session) -> None:
         else:
             waiting.append(job)
     for _, job in JobOrder(votes, waiting):
-        barred = on_hold(job) or session.snapshot.backed_off.get(job.key)
+        barred = session.barred(job) or session.snapshot.backed_off.get(job.key)
         # What a native group asks for is known once its minimum of pods exists.
         if barred is None and job.native is not None:
             barred = votes.invalid(job)
@@ -48,5 +48,5 @@ def _asks_nothing(session: Session, job: JobInfo) -> bool:
         job.min_resources is None
         and job.native is None
         and job.key not in session.snapshot.backed_off
-        and on_hold(job) is None
+        and session.barred(job) is None
     )

@@ -469,11 +469,16 @@ class SchedulerCache:
         """Put the pod in anew whose claim for extended resources has come or gone."""
         claim, devices = self.informers.resource_claims.get(key), self.snapshot.devices
         if claim is not None and owner_of(claim) is not None and claim.metadata.controller:
-            self._take_pod(Key(key.namespace, claim.metadata.controller.name))
+            self._take_pod_anew(Key(key.namespace, claim.metadata.controller.name))
         elif claim is None:
             for name in list(devices.choices.users.get(str(key), ())):
                 namespace, _, pod = name.partition("/")
-                self._take_pod(Key(namespace, pod))
+                self._take_pod_anew(Key(namespace, pod))
+
+    def _take_pod_anew(self, key: Key) -> None:
+        """Take a pod in the handler of another object: what is assumed of the pod is remembered."""
+        self._remember(key)
+        self._take_pod(key)
 
     def _goes_as_decided(self, old: Task, pod: Pod) -> bool:
         """Whether a pod was bound or started as planned and did not change otherwise.

@@ -18,6 +18,7 @@
 - `ungrouped`: a virtual group for each pod that names none.
 - `queue_rules`: the state of a queue, and which queues may exist beside each other.
 - `queues`: queues with what their jobs hold, and their tree.
+- `unmeasured`: queues of which is not known what they hold.
 - `gpus`: which resources and devices are GPUs, and by what nodes report broken ones.
 - `images`: which nodes have which container images.
 - `host_ports`: which ports of which nodes are taken.

@@ -95,6 +95,7 @@ class SchedulerSnapshot:
         self.label_domains = LabelDomains()
         self.label_topology = LabelTopology()
         self._tasks: dict[str, Task] = {}
+        self.unreadable_tasks: dict[str, Task] = {}  # those that ask for an unknown amount
         self._shapes = ShapeCache(self.dimensions)
         self._width = self.dimensions.width
         self.roles = RoleMembers()
@@ -178,7 +179,8 @@ class SchedulerSnapshot:
         """Adds or replaces a pod. One of ours that names a group belongs to that job.
 
         Any other pod only takes room. `group` stands for the annotation of a pod that has none.
-        A pod that asks for an unknown amount (`unreadable` says why) has its node take no others.
+        A pod that asks for an unknown amount (`unreadable` says why) has its node take no others,
+        and its queue, if that is limited, get nothing more.
         """
         task = self._put_task(pod, unreadable, group)
         self._job_table.join(task)
@@ -226,6 +228,8 @@ class SchedulerSnapshot:
         self._match_width()
         task = self._tasks[key] = read_task(key, pod, shape, notes)
         task.unreadable = unreadable
+        if unreadable:
+            self.unreadable_tasks[key] = task
         status = status_of(pod)
         task.status = self.roles.join(task, status) if meta.labels else status
         if pod.spec.node_name:
@@ -253,6 +257,7 @@ class SchedulerSnapshot:
         task = self._tasks.pop(key, None)
         if task is None:
             return
+        self.unreadable_tasks.pop(key, None)
         self._count_on_node(task, -1)
         if task.shape.has_claims:
             self._claims.remove(task)

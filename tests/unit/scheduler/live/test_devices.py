@@ -19,7 +19,7 @@ from swell.api.kinds import (
     RESOURCE_SLICES,
     STORAGE_CLASSES,
 )
-from swell.api.meta import Body, Status, StatusCause, StatusDetails
+from swell.api.meta import Body, Key, Status, StatusCause, StatusDetails
 from swell.api.resource import Resource
 from swell.cluster.embedded.builtin.devices import DEVICES
 from swell.cluster.embedded.controllers.volumes import PROVISIONER
@@ -28,6 +28,7 @@ from swell.runtime.errors import ConflictError, InvalidError, OutcomeUnknownErro
 from swell.scheduler.live.device_releases import DEVICE_USED_TWICE
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.devices.extended import IS_EXTENDED
+from swell.scheduler.model.tasks import TaskStatus
 from tests.device_actor import ClaimActor
 from tests.resource_objects import DRIVER, a_device_class, a_resource_claim, a_slice, a_template
 from tests.storage_objects import HOST, a_claim, a_class, a_volume, mounts
@@ -441,5 +442,44 @@ def test_gang_that_lacks_devices_for_extended_resources_takes_none() -> None:
         await stage.sleep(5)
         assert not await stage.where()
         assert devices_of(*await claims_of(stage)) == []
+
+    played(play)
+
+
+def test_handler_of_a_claim_that_fails_forgets_no_binding() -> None:
+    """What is assumed of the claim's pod outlives the rebuild, or it would be bound twice."""
+
+    async def play(stage: Stage) -> None:
+        cache: Any = stage.start().cache
+        take_claim, take_pod = cache._take_claim, cache._take_pod
+        breaks, found = [False], list[TaskStatus | None]()
+
+        def status() -> TaskStatus | None:
+            task = cache.snapshot.task(f"{NAMESPACE}/gang-0")
+            current: TaskStatus | None = task and task.status
+            return current
+
+        def take_claim_or_fail(key: Key) -> None:
+            breaks[0] = len(breaks) == 1 and status() is TaskStatus.BINDING
+            take_claim(key)
+
+        def take_pod_or_fail(key: Key) -> None:
+            if breaks[0]:
+                breaks[:] = [False, True]
+                cache.snapshot.remove_pod(str(key))
+                raise RuntimeError(str(key))
+            take_pod(key)
+
+        cache._take_claim, cache._take_pod = take_claim_or_fail, take_pod_or_fail
+        cache.on_rebuilt(lambda: found.append(status()) if len(breaks) == 2 else None)
+        of_class = a_device_class("cards")
+        of_class["spec"]["extendedResourceName"] = "example.com/card"
+        await stage.user.create(DEVICE_CLASSES.untyped(), of_class)
+        limits = {"example.com/card": "1"}
+        container: Body = {"name": "main", "image": "local", "resources": {"limits": limits}}
+        await gang(stage, 1, containers=[container])
+        await until_bound(stage, 1)
+
+        assert found == [TaskStatus.BINDING]
 
     played(play)

@@ -16,6 +16,7 @@ from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.reasons import WaitReason
 from tests.sim.undecodable import MARK, HalfBlindCluster
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+from tests.unit.scheduler.live.test_unrecorded_victims import TREE
 
 
 def start(stage: Stage) -> Scheduler:
@@ -176,3 +177,39 @@ def test_gang_does_not_start_without_a_pod_that_was_never_decodable() -> None:
         assert len(await stage.where()) == 3
 
     on_stage(play)
+
+
+@pytest.mark.parametrize("limited", ["q", "parent", "none"])
+def test_queue_with_a_pod_that_was_never_decodable_gets_nothing_more(limited: str) -> None:
+    """Where it or one above has a limit: what is left of that is not known."""
+
+    async def play(stage: Stage) -> None:
+        limits = {limited: {"capability": {"cpu": "4"}}}
+        await stage.queue("parent", **limits.get("parent", {}))
+        await stage.queue("q", parent="parent", **limits.get("q", {}))
+        await stage.queue("sibling", parent="parent")
+        await stage.nodes(2)
+        stage.start()
+        await stage.gang("old", 1, cpu="3", queue="q")
+        await stage.sleep(20)
+        await stage.run_pods()
+        await stage.kill()
+        await mark(stage, PODS, "old-0", "spec.containers")
+        start(stage)
+        await stage.gang("new", 1, cpu="2", queue="q")
+        await stage.gang("beside", 1, cpu="1", queue="sibling")
+        await stage.sleep(40)
+        where = await stage.where()
+        assert ("new-0" in where) is (limited == "none")
+        assert ("beside-0" in where) is (limited != "parent")
+        if limited != "none":
+            group = await stage.read_group("new")
+            texts = [c.message for c in group.status.conditions]
+            assert any(f"ns/old-0 takes of queue {limited}" in text for text in texts)
+        # It leaves, so its amount no longer matters.
+        await stage.remove("old-0")
+        await stage.sleep(40)
+
+        assert {"new-0", "beside-0"} <= set(await stage.where())
+
+    on_stage(play, TREE)
