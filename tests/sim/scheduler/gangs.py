@@ -20,7 +20,13 @@ from swell.api.pod import Pod, PodPhase
 from swell.api.saving import SAVE_SECONDS_ANNOTATION
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
-from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
+from swell.runtime.errors import (
+    AlreadyExistsError,
+    ClusterError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+)
 from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.sim.actors.pod_lifecycle import bound_by
 from swell.sim.observation import NAMESPACE, pod_states
@@ -241,7 +247,8 @@ class Keeper:
         if chance.uniform("answers", meta.uid) < 0.6:
             await self._world.clock.sleep(chance.between(0.5, 12, "saves", meta.uid))
             note = {"uid": meta.uid, "annotations": {SAVED_ANNOTATION: "saved"}}
-            with suppress(NotFoundError, ConflictError):
+            # Invalid, if another pod has the name by now: a patch with a UID is only for its own.
+            with suppress(NotFoundError, ConflictError, InvalidError):
                 await self._keeper.patch(PODS, meta.key, merge_patch({"metadata": note}))
 
     async def _leave(self, gang: Gang) -> None:

@@ -8,6 +8,7 @@ In reading order, which is the way the data takes:
 - `objects`: small kinds that the snapshot mirrors, and the facts of others that decisions need.
 - `feed`: hands changes to the cache, and builds the snapshot anew when a handler has failed.
 - `dirty`: the marks that make the next cycle start.
+- `queue_changes`: the queues that hold something else than they did at the last cycle.
 - `loop`: when a cycle runs, and to which part each decision of its plan goes.
 - `bind_windows`: gangs that are being bound, and the time they have to become complete.
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.

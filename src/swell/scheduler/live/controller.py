@@ -240,8 +240,11 @@ class Scheduler:
             None if entry is None else amount_texts(self.cache.snapshot.dimensions, entry.subtree)
         )
 
-    def _native_groups(self, queue: str) -> tuple[PodGroup, ...]:
+    def _native_groups(self, queue: str) -> tuple[PodGroup, ...] | None:
         """Returns the native groups of a queue with the phases that only the snapshot has."""
+        native = self.informers.native_groups
+        if not self.cache.is_filled and (len(native) or not native.synced):
+            return None
         entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
         jobs = () if entry is None else entry.jobs.values()
         return tuple(

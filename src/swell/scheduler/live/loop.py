@@ -39,6 +39,7 @@ from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.preparer import Preparer
+from swell.scheduler.live.queue_changes import QueueChanges
 from swell.scheduler.live.saving import save_seconds
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.shrinker import Shrink, Shrinker
@@ -119,6 +120,7 @@ class SchedulerLoop:
         self._clock = clock
         self._random = random
         self._mark_queue_dirty = mark_queue_dirty
+        self._queue_changes = QueueChanges(cache.snapshot)
         self._meter = meter
         self._nominations = Nominations(self._snapshot, settings.nomination_slack_s, self._save_s)
         self._admissions = Admissions(self._snapshot, settings.inqueue_timeout_s)
@@ -383,17 +385,19 @@ class SchedulerLoop:
         for key, decided in plan.groups.items():
             job = self._snapshot.jobs[key]
             status = self._with_quotas(job, decided)
-            if job.phase is not status.phase:
+            is_changed = job.phase is not status.phase
+            if is_changed:
                 self._snapshot.set_phase(job, status.phase)
             self._admissions.observe(job, now)
-            if key in fresh and job.queue is not None:
-                # A queue's amounts include those of the queues below it.
-                for queue in job.queue.lineage:
-                    self._mark_queue_dirty(queue.name)
+            # Phases of native groups are nowhere else for the queue to be counted by.
+            if job.native is not None and job.queue is not None and (is_changed or key in fresh):
+                self._mark_queue_dirty(job.queue.name)
             if has_status(job):
                 self._actuators.updater.update_job_status(job, status, session)
             if self._is_report_due(job, status, now, is_fresh=key in fresh):
                 self._actuators.pods.refuse(plan.pod_refusals(job), status.never)
+        for name in self._queue_changes.take():
+            self._mark_queue_dirty(name)
 
     def _with_quotas(self, job: JobInfo, status: GroupStatus) -> GroupStatus:
         quotas, namespace = self._cache.informers.quotas, job.group.metadata.namespace

@@ -59,8 +59,9 @@ def _parent_of(_: ObjectMeta, queue: Queue | None) -> tuple[Key, ...]:
 BY_QUEUE: Final[CacheIndex[PodGroup]] = CacheIndex("queue", _queue_of)
 BY_PARENT: Final[CacheIndex[Queue]] = CacheIndex("parent", _parent_of)
 
-# Returns the native groups of a queue, with the phases that the scheduler keeps of them.
-NativeGroups = Callable[[str], tuple[PodGroup, ...]]
+# Returns the native groups of a queue, with the phases that the scheduler keeps of them; None while
+# they are not known.
+NativeGroups = Callable[[str], tuple[PodGroup, ...] | None]
 # Returns the amounts of a queue and all below it, by resource; None while they are not known.
 Allocated = Callable[[str], Mapping[str, str] | None]
 
@@ -72,7 +73,7 @@ class QueueView:
     name: str
     queue: Queue | None
     parent: Queue | None = None
-    groups: tuple[PodGroup, ...] = ()
+    groups: tuple[PodGroup, ...] | None = ()  # None while not all of them are known
     allocated: Mapping[str, str] | None = None
     quiet_until: float = 0.0  # before this, changed counts alone are not written
 
@@ -148,11 +149,12 @@ class QueueController:
         queue = self._queues.get(key)
         if queue is None:
             return QueueView(key.name, None) if key.name in BUILT_IN else None
+        native = self._native_groups(key.name)
         return QueueView(
             key.name,
             queue,
             parent_of(queue, lambda name: self._queues.get(Key("", name))),
-            (*self._groups.by_index(BY_QUEUE.name, key), *self._native_groups(key.name)),
+            None if native is None else (*self._groups.by_index(BY_QUEUE.name, key), *native),
             self._allocated(key.name),
             self._wrote_at.get(key.name, -SETTLE_S) + SETTLE_S,
         )
@@ -170,6 +172,8 @@ def decide(view: QueueView, now: float) -> Plan:
     queue = view.queue
     if queue is None:
         return Plan((_creation(view.name),), needs_consistent_read=True)
+    if view.groups is None:
+        return NOTHING  # a queue that closes would be closed, and count none, for a moment
     desired = desired_status_of(queue, view.parent, view.groups)
     # The mark comes before the state: without it a later process could not tell that the queue
     # was closed by its parent and has to be opened with it.

@@ -59,6 +59,8 @@ class JobTable:
         # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
         self._unsettled: dict[str, JobInfo] = {}
+        # Queues that native groups have left: only the snapshot knows how many each has.
+        self.queues_left: set[str] = set()
 
     # --- queues and jobs
 
@@ -296,3 +298,5 @@ class JobTable:
         queue.pending -= job.pending
         del queue.jobs[job.key]
         job.queue = None
+        if job.native is not None:
+            self.queues_left.add(queue.name)

@@ -370,6 +370,12 @@ class SchedulerSnapshot:
         """Returns the jobs of existing queues that have pending work, sorted by name."""
         return self._job_table.active()
 
+    def take_queues_left(self) -> frozenset[str]:
+        """Returns the queues that native groups have left since the last call."""
+        left = frozenset(self._job_table.queues_left)
+        self._job_table.queues_left.clear()
+        return left
+
     def settle(self) -> None:
         """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()

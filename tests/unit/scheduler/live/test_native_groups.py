@@ -163,6 +163,57 @@ def test_queue_counts_a_group_no_more_that_has_gone(is_broken: bool) -> None:
     on_stage(play, gates=ALL)
 
 
+def test_queue_counts_a_group_no_more_that_has_gone_with_its_pods() -> None:
+    """No cycle has seen it without them."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1, cpu="2")
+        stage.start()
+        await stage.native_gang("a", 2)
+        await stage.sleep(3)
+        await stage.run_pods()
+        await stage.sleep(3)
+        before = await _counts(stage)
+        change = merge_patch({"metadata": {"finalizers": []}})
+        await stage.user.patch(NATIVE_GROUPS.untyped(), Key(NAMESPACE, "a"), change)
+        for name in ("a-0", "a-1"):
+            await stage.remove(name)
+        await stage.user.delete(NATIVE_GROUPS, Key(NAMESPACE, "a"), Deletion())
+        await stage.sleep(30)
+
+        assert before == (1, 0)
+        assert await _counts(stage) == (0, 0)
+
+    on_stage(play, gates=ALL)
+
+
+def test_queue_goes_on_counting_groups_that_a_new_scheduler_does_not_know_yet() -> None:
+    """Its last status is better than one without them: a queue would say that it has none."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1, cpu="2")
+        stage.start()
+        await stage.native_gang("a", 2)
+        await stage.sleep(3)
+        await stage.run_pods()
+        await stage.sleep(3)
+        await stage.kill()
+        stage.start()
+        stage.lines[-1].refuse = lambda verb, kind: (verb, kind) == ("list", "pods")
+        await stage.user.patch(
+            QUEUES.untyped().status, Key("", "default"), merge_patch({"status": {"inqueue": 7}})
+        )
+        await stage.sleep(10)
+        during = await _counts(stage)
+        stage.lines[-1].refuse = lambda *_: False
+        await stage.sleep(60)
+
+        assert during == await _counts(stage) == (1, 0)
+        assert (await stage.user.get(QUEUES, Key("", "default"))).status.inqueue == 0
+
+    on_stage(play, gates=ALL)
+
+
 async def _counts(stage: Stage) -> tuple[int, int]:
     status = (await stage.user.get(QUEUES, Key("", "default"))).status
     return status.running, status.pending
