@@ -320,7 +320,8 @@ class Evictor:
         """Read the pod after a failure. If that fails too, the next attempt reads it again."""
         try:
             await self._cache.informers.pods.refresh(key)
-            for group in self._batches[uid].groups:
+            # A copy: other workers take groups away as they mark them.
+            for group in list(self._batches[uid].groups):
                 await self._cache.informers.native_groups.refresh(group)
         except _FAILURES as error:
             log.info("not read", pod=str(key), uid=uid, why=str(error))

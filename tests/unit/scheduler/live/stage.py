@@ -72,6 +72,10 @@ class Stage:
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
 
+    def is_alive(self) -> bool:
+        """Whether the latest life of the scheduler goes on."""
+        return not self._lives[-1].done()
+
     async def sleep(self, seconds: float) -> None:
         await self.clock.sleep(seconds)
 

@@ -95,6 +95,41 @@ def test_group_evicted_whole_is_marked_before_its_pods_go_until_it_runs_again() 
     on_stage(play, gates=ALL)
 
 
+def test_scheduler_survives_that_a_mark_is_made_while_a_failed_one_is_looked_at() -> None:
+    """One worker reads the groups of an eviction again, and another takes them away marked."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1, cpu="3")
+        await stage.priority("high", 1000)
+        stage.start()
+        await stage.native_gang("v", 3, 1, disruptionMode="PodGroup")
+        await stage.sleep(3)
+        await stage.run_pods()
+        await stage.sleep(3)
+        line = stage.lines[-1]
+        refused: list[str] = []
+
+        def refuse(verb: str, what: str) -> bool:
+            # Two workers fail. The first one reads the pod, and then the group while the mark of
+            # the third one is made.
+            if verb == "patch" and what.endswith("/v") and len(refused) < 2:
+                refused.append(what)
+                line.delay_s, line.answer_delay_s = 0.2, 0.1
+                return True
+            return False
+
+        line.refuse = refuse
+        await stage.native_gang("g", 2, priorityClassName="high")
+        await stage.sleep(10)
+
+        assert len(refused) == 2
+        assert stage.is_alive()
+        leaving = [p for p in await stage.pods() if p.metadata.deletion_timestamp]
+        assert len(leaving) == 3
+
+    on_stage(play, gates=ALL)
+
+
 def test_pods_wait_for_their_group_and_go_on_waiting_when_it_goes() -> None:
     async def play(stage: Stage) -> None:
         await stage.nodes(1)
