@@ -27,6 +27,7 @@ WHOLE = frozenset(
         "delete",
         "deletecollection",
         "dryrun",
+        "edges",
         "errors",
         "eviction",
         "fieldselector",

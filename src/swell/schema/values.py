@@ -28,6 +28,7 @@ from swell.schema.scalars import (
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_KEYS = "x-kubernetes-list-map-keys"
 KIND_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class _Missing:
@@ -276,6 +277,11 @@ def _identity_test(value: Body, path: Path, errors: Errors) -> None:
         errors.append(
             field_errors.invalid(render((path, "kind")), kind, "must be a DNS-1035 label")
         )
+    metadata = value.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if isinstance(namespace, str) and namespace and not NAMESPACE_NAME.fullmatch(namespace):
+        where = render(((path, "metadata"), "namespace"))
+        errors.append(field_errors.invalid(where, namespace, "must be a DNS-1123 label"))
 
 
 def _list_check(schema: Body) -> _Check | None:

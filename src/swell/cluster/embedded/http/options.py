@@ -90,6 +90,7 @@ def watch_options(query: Query, namespace: str) -> WatchOptions:
         resource_version_match=_text(query, "resourceVersionMatch"),
         send_initial_events=initial,
         bookmarks=is_true(query, "allowWatchBookmarks"),
+        continue_token=_text(query, "continue"),
     )
 
 

@@ -69,6 +69,8 @@ from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import forbidden, required
 
 # Bidirectional streams.
+_READS = frozenset({"GET", "HEAD"})
+NOT_ALLOWED = 405
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 # Subresources that no table can be made of.
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
@@ -143,6 +145,8 @@ class Resources:
     ) -> web.StreamResponse:
         if _is_bindings(path) and http.method == "POST":
             return await self._bind_by_body(http, path, query, identity)
+        if self._is_misplaced(path, http.method):
+            return responses.of_text("404 page not found\n", 404)
         kind = self._kind(path)
         # A table of what has no columns is passed over.
         forms = OBJECT_FORMS - ({Form.TABLE} if path.subresource in _WITHOUT_COLUMNS else set())
@@ -156,7 +160,9 @@ class Resources:
             async with self._large_bodies.room_for(http):
                 return await self._routed(request)
         except ClusterError as error:
-            return responses.of_refusal(error, warnings)
+            # What is not routed is answered before the version of a kind is looked at.
+            routed = error.status.code != NOT_ALLOWED
+            return responses.of_refusal(error, warnings if routed else ())
 
     async def _routed(self, request: ResourceRequest) -> web.StreamResponse:
         if request.path.subresource:
@@ -164,6 +170,18 @@ class Resources:
         if request.path.name:
             return await self._object(request)
         return await self._collection(request)
+
+    def _is_misplaced(self, path: ResourcePath, method: str) -> bool:
+        """Whether a path of a custom kind does not fit its scope.
+
+        A real server leaves it to the next handler, of which there is none: that is no Status.
+        """
+        kind = self._api.registry.find(path.group, path.version, path.plural)
+        if kind is None or not kind.custom:
+            return False
+        if not kind.namespaced:
+            return bool(path.namespace)
+        return not path.namespace and bool(path.name or method not in _READS)
 
     def _kind(self, path: ResourcePath) -> ServedKind:
         """The kind served at a path; 404 when the path does not fit the kind's scope or parts."""
@@ -207,7 +225,7 @@ class Resources:
     async def _collection(self, request: ResourceRequest) -> web.StreamResponse:
         # A write to all namespaces would not say where its objects belong.
         placed = bool(request.path.namespace) or not request.kind.namespaced
-        match request.http.method:
+        match _method(request):
             case "GET" if request.kind.is_review:
                 raise refusals.path_method_not_allowed()
             case "GET" if options.is_true(request.query, "watch"):
@@ -222,10 +240,10 @@ class Resources:
                 # A real server routes these for custom kinds, and then misses the name.
                 raise bad_request("name must be provided")
             case _:
-                raise refusals.path_method_not_allowed()
+                raise _method_refusal(request)
 
     async def _object(self, request: ResourceRequest) -> web.StreamResponse:
-        match request.http.method:
+        match _method(request):
             case "GET":
                 return await self._read(request)
             case "PUT":
@@ -237,7 +255,7 @@ class Resources:
             case "POST" if request.kind.custom:
                 return await self._create(request)  # the name in the path is not looked at
             case _:
-                raise refusals.path_method_not_allowed()
+                raise _method_refusal(request)
 
     async def _parse_selectors(self, request: ResourceRequest) -> None:
         """Parse long selectors off the loop; the verb finds the result, or the same refusal."""
@@ -326,7 +344,7 @@ class Resources:
         # A missing object is noticed before a patch that is none.
         current = await self._api.answer(lambda: self._api.get(request.kind, request.key))
         patch = Patch(kind, (read := await parsed(read_reported_json, raw)).value)
-        if context.field_validation != "Ignore" and kind is not PatchKind.JSON:
+        if context.field_validation != "Ignore":
             context.duplicates = read.duplicates
         # Operations of a patch may copy each other's results, so that they count several times.
         if _is_large(request, 4 * len(raw) + len(current.raw)):
@@ -409,9 +427,7 @@ class Resources:
             case name, ("GET" | "POST") if name in _STREAMS:
                 return await self._stream(request)
             case name, _ if name in {"status", "scale", "finalize", "binding", "eviction", "log"}:
-                raise refusals.path_method_not_allowed(
-                    request.kind if request.kind.custom else None
-                )
+                raise _method_refusal(request)
             case _:
                 raise refusals.unknown_path()
 
@@ -569,6 +585,16 @@ def _check_patch_options(kind: PatchKind, context: RequestContext) -> None:
         errors.append(forbidden("force", "may not be specified for non-apply patch"))
     if errors:
         raise refusals.invalid("PatchOptions", "meta.k8s.io", "", errors)
+
+
+def _method(request: ResourceRequest) -> str:
+    """The method; a HEAD of a custom resource is a GET, that of a built-in one is not routed."""
+    method = request.http.method
+    return "GET" if method == "HEAD" and request.kind.custom else method
+
+
+def _method_refusal(request: ResourceRequest) -> ClusterError:
+    return refusals.path_method_not_allowed(request.kind if request.kind.custom else None)
 
 
 def _media_type(request: web.BaseRequest) -> str:

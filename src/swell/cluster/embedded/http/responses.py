@@ -149,7 +149,8 @@ class Representation:
     def event(self, event: StoredEvent, *, first: bool) -> bytes:
         """One line of a watch. Only the table of the first event has column definitions."""
         if event.stored is None:
-            return event_line(EventType.BOOKMARK.value, codec.encode(self._bookmark(event)))
+            mark = self._bookmark(event, first=first)
+            return event_line(EventType.BOOKMARK.value, codec.encode(mark))
         if self.form is Form.TABLE:
             meta = {"resourceVersion": str(event.version)}
             encoded = codec.encode(self._table([event.stored.body], meta, headed=first))
@@ -177,15 +178,18 @@ class Representation:
     def _partial(self, body: Body) -> Body:
         return partial(body, self.meta_version)
 
-    def _bookmark(self, event: StoredEvent) -> Body:
+    def _bookmark(self, event: StoredEvent, *, first: bool) -> Body:
         meta: Body = {"resourceVersion": str(event.version)}
         if event.ends_initial:
             meta["annotations"] = {INITIAL_EVENTS_END: "true"}
+        mark = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
         if self.form is Form.TABLE:
-            return self._table([], meta, headed=False)
+            # A row of an object without a name. What it marks is said in the row alone.
+            version = {"resourceVersion": str(event.version)}
+            return self._table([mark], version, headed=first)
         if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
-            return self._partial({"metadata": meta})
-        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
+            return self._partial(mark)
+        return mark
 
 
 def representation_of(

@@ -26,6 +26,7 @@ from swell.runtime.cluster import EventType
 from swell.runtime.errors import ClusterError
 
 BOOKMARK_INTERVAL_S = 60.0  # as kube-apiserver sends them
+LAST_BOOKMARK_S = 2.0  # before the end of a watch, as kube-apiserver sends it
 STALL_S = 20.0  # a client that reads nothing for so long is gone or stuck
 # The life of a watch without timeoutSeconds: kube-apiserver's, spread so that clients do not all
 # come back at once.
@@ -104,18 +105,20 @@ class Watches:
                 status = codec.encode(responses.status_body(error.status))
                 await self._write(stream, [event_line("ERROR", status)])
                 return
+            if events and stream.representation.form is Form.PARTIAL_LIST:
+                return  # an event holds no list; a real server notices that no sooner
             if events:
                 await self._write(stream, self._lines(stream, events))
                 continue
             left_s = end - self._clock.monotonic()
             if left_s <= 0:
                 return
+            quiet_s = stream.until_bookmark(left_s)
             try:
-                async with asyncio.timeout(min(left_s, BOOKMARK_INTERVAL_S)):
+                async with asyncio.timeout(quiet_s):
                     await stream.watch.wait()
             except TimeoutError:
-                # No bookmark when the wait ended because the watch does.
-                if stream.bookmarks and left_s > BOOKMARK_INTERVAL_S:
+                if stream.is_marked(left_s - quiet_s):
                     mark = StoredEvent(EventType.BOOKMARK, None, stream.watch.version)
                     await self._write(stream, self._lines(stream, [mark]))
 
@@ -154,6 +157,24 @@ class _Stream:
     representation: Representation
     bookmarks: bool
     is_first: bool = True
+    began: int = 0  # the version that the watch began with
+    is_ending: bool = False  # the time of its last bookmark has come
+
+    def __post_init__(self) -> None:
+        self.began = self.watch.version
+
+    def until_bookmark(self, left_s: float) -> float:
+        """How long to wait for events: until a bookmark is due, or the watch ends."""
+        if not self.bookmarks or self.is_ending or left_s <= LAST_BOOKMARK_S:
+            return left_s
+        return min(left_s - LAST_BOOKMARK_S, BOOKMARK_INTERVAL_S)
+
+    def is_marked(self, left_s: float) -> bool:
+        """Whether a bookmark is sent after a quiet wait; the last one if it says more."""
+        if left_s <= 0:
+            return False
+        self.is_ending = left_s <= LAST_BOOKMARK_S
+        return not self.is_ending or self.watch.version > self.began
 
 
 class SharedLines:

@@ -237,4 +237,8 @@ def _watch_option_errors(options: WatchOptions) -> list[FieldError]:
         errors.append(forbidden(field, "forbidden for watch unless sendInitialEvents is given"))
     if match and match != "NotOlderThan":
         errors.append(not_supported(field, match, ["NotOlderThan"]))
+    # Without a version a watch begins with what there is, as if it had asked for that.
+    begins_with_all = options.send_initial_events is None and options.resource_version in {"", "0"}
+    if options.continue_token and (match or begins_with_all):
+        errors.append(forbidden(field, "forbidden when continue is provided"))
     return errors

@@ -61,6 +61,7 @@ class WatchOptions:
     resource_version_match: str = ""
     send_initial_events: bool | None = None
     bookmarks: bool = False
+    continue_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

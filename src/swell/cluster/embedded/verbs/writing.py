@@ -40,6 +40,7 @@ from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import invalid
 
 NAMESPACES = "namespaces"
+OPERATION_FIELDS = frozenset({"op", "path", "from", "value"})
 _VERSION = re.compile(r"[0-9]{1,20}")  # of 64 bits
 # Generated names as in Kubernetes: no vowels, so no words; at most 63 characters; eight tries.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -159,11 +160,11 @@ class WriteVerbs:
         stored = self._core.require(kind, key)
         current = self._current(kind, stored)
         # A second copy: the patch may change it, and `current` keeps the old state.
-        patched = apply_patch(kind, self._core.as_served(kind, stored).copy(), patch)
+        patched = _patched(kind, self._core.as_served(kind, stored).copy(), patch)
         _check_still_named(kind, patched, patch)
         context.unchanged = _unchanged(patched, current.body)
         new = self._shaped(kind, patched, context)
-        _report_duplicates(request)
+        _report_fields(request, patch)
         _check_name(new["metadata"], key)
         return self._replace(kind, key, current, new, context)
 
@@ -355,9 +356,31 @@ def _check_still_named(kind: ServedKind, patched: Body, patch: Patch) -> None:
         raise bad_request("the name of the object was undeterminable: it says no apiVersion")
 
 
-def _report_duplicates(request: RequestContext) -> None:
-    """Refuse or warn of the fields that a patch gives twice."""
+def _patched(kind: ServedKind, body: Body, patch: Patch) -> Body:
+    """The body after the patch.
+
+    Every object of a real server has managers, so that an operation of a JSON patch may remove
+    them; here only those of applied objects are kept.
+    """
+    if patch.kind is not PatchKind.JSON or MANAGED_FIELDS in body["metadata"]:
+        return apply_patch(kind, body, patch)
+    managed = {**body["metadata"], MANAGED_FIELDS: []}
+    patched = apply_patch(kind, {**body, "metadata": managed}, patch)
+    metadata = patched.get("metadata")
+    if isinstance(metadata, dict) and metadata.get(MANAGED_FIELDS) == []:
+        del metadata[MANAGED_FIELDS]
+    return patched
+
+
+def _report_fields(request: RequestContext, patch: Patch) -> None:
+    """Refuse or warn of fields that a patch gives twice, and that its operations do not have."""
+    if request.field_validation == "Ignore":
+        return
     found = [f'duplicate field "{path}"' for path in request.duplicates]
+    if patch.kind is PatchKind.JSON and isinstance(patch.body, list):
+        for index, operation in enumerate(patch.body):
+            strange = [name for name in operation or () if name not in OPERATION_FIELDS]
+            found += [f'unknown field "[{index}].{name}"' for name in strange]
     if found and request.field_validation == "Strict":
         raise refusals.strict_decoding("patch", found)
     request.warnings.extend(found)

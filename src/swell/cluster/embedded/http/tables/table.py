@@ -40,14 +40,14 @@ def table(
 ) -> Body:
     """A Table of objects. `include` says what each row carries: None, Metadata or Object.
 
-    Without `headed` the table has no column definitions, as in every watch event but the first.
+    Without `headed` its column definitions are null, as in every watch event but the first.
     """
     columns = kind.columns or (_NAME, _AGE)
     return {
         "kind": "Table",
         "apiVersion": api_version,
         "metadata": meta,
-        "columnDefinitions": [_definition(column) for column in columns] if headed else [],
+        "columnDefinitions": [_definition(column) for column in columns] if headed else None,
         "rows": [
             _row(kind, columns, body, include, now, api_version=api_version) for body in bodies
         ],
