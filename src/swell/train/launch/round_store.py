@@ -79,7 +79,8 @@ class RoundStore:
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Wait until all keys have values; RoundOverError if that will not be."""
-        give_up = time.monotonic() + (timeout or self.timeout).total_seconds()
+        patience = self.timeout if timeout is None else timeout  # of zero seconds, too
+        give_up = time.monotonic() + patience.total_seconds()
         while not self._asked(lambda: self._store.check(list(keys))):
             if time.monotonic() > give_up:
                 self._end()
