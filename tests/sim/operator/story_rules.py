@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, RequeuePolicy
+from swell.api.aitrainingjob import (
+    AITrainingJob,
+    AITrainingJobPhase,
+    RequeuePolicy,
+    Restart,
+    RestartScope,
+)
 from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
+from swell.operator.aitrainingjob.labels import pod_name
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.framework.fencing import is_ready
 from swell.operator.framework.mass_failure import HOLD_S, N_MIN
@@ -54,6 +61,8 @@ class RestartsHeld:
             return
         if after.status.reason != JobReason.NODE_LOST.value or self._since_s is None:
             return
+        if _explains_earlier(after, old, new):
+            return
         site = f"{commit.actor} {_STATUS_WRITE} {commit.key}"
         held_s = self._sent_s[site] - self._since_s
         if KNOWN_S <= held_s < HOLD_S - NOTICED_S:
@@ -92,6 +101,18 @@ class RestartsHeld:
             self._since_s = None
         elif n_silent >= N_MIN and self._since_s is None:
             self._since_s = now_s
+
+
+def _explains_earlier(job: AITrainingJob, old: Restart | None, new: Restart) -> bool:
+    """Whether the status names no pod that restarts now, but one that was lost before.
+
+    A job that still waits for room names what it has lost first, and pods that are merely gone not.
+    """
+    if new.scope is not RestartScope.POD:
+        return False
+    added = set(new.indexes) - set(old.indexes if old is not None else ())
+    names = (pod_name(job.metadata.name, new.role, index) for index in added)
+    return not any(f"pod {name}{end}" in job.status.message for name in names for end in ": ")
 
 
 @dataclass

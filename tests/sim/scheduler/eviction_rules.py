@@ -19,6 +19,7 @@ from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.eviction_records import RELEASED, EvictionCause
 from swell.scheduler.live.evictor import NO_GROUPS
 from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import CPU
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.sim.observation import pod_states, states
@@ -38,6 +39,7 @@ from tests.sim.scheduler.observation import (
 HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 CONFIRMED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
 _RECORD = f"patch {POD_GROUPS}"
+_MARK = f"patch {PODS}/status"
 DECIDED = "decided evictions"
 
 
@@ -92,9 +94,15 @@ class VictimsMarked:
     # The versions at which pods were created and records written: clocks jump, versions do not.
     _created: dict[Uid, int] = field(default_factory=dict)
     _recorded: dict[Uid, int] = field(default_factory=dict)
-    # By call that writes a record: the version and time at which it was sent last.
-    _tried: dict[str, tuple[int, float]] = field(default_factory=dict)
+    # By call that writes a record: the versions and times at which it was sent.
+    _tried: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _refused_until_s: float = 0.0
+    # The times from which on, and until which, all writes to groups were refused.
+    _refusals: list[tuple[float, float]] = field(default_factory=list)
+    _called_s: float = 0.0
+    # By call that marks a pod, with its UID: for each queue, those above it that were over their
+    # limits, by name. A mark that arrives late belongs to a decision of that time.
+    _over: dict[tuple[str, Uid], dict[str, dict[str, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.world.network.on_call.append(self._on_call)
@@ -129,8 +137,10 @@ class VictimsMarked:
         Evictions go on without it then, also if their marks are refused for much longer.
         """
         site = f"{commit.actor} {_RECORD} {group.metadata.key}"
-        version, tried_s = self._tried.get(site, (-1, 0.0))
-        return version >= created and self._refused_until_s > tried_s
+        return any(
+            version >= created and any(begins <= tried_s < ends for begins, ends in self._refusals)
+            for version, tried_s in self._tried.get(site, ())
+        )
 
     def _note_record(self, commit: Commit) -> None:
         old, new = states(commit, POD_GROUPS)
@@ -146,35 +156,60 @@ class VictimsMarked:
         preemptor, victim = group_at(self.world, winner), group_key(before)
         group = group_at(self.world, victim)
         if preemptor is not None:
-            yield from self._judge_quota(commit, mark, preemptor)
+            yield from self._judge_quota(commit, mark, preemptor, before.metadata.uid)
         if preemptor is None or group is None or preemptor.spec.queue != group.spec.queue:
             return
         if priority_of(self.world, preemptor) <= priority_of(self.world, group):
             yield f"{commit.key} has to go {mark}, which is no more important"
 
-    def _judge_quota(self, commit: Commit, mark: str, preemptor: PodGroup) -> Iterator[str]:
+    def _judge_quota(
+        self, commit: Commit, mark: str, preemptor: PodGroup, victim: Uid
+    ) -> Iterator[str]:
         """The preemptor must fit below the limit of every queue above it, with these victims gone.
 
         What was reserved for it is in the scheduler's sums already, and the victims no longer are.
         """
-        scheduler = scheduler_of(self.world, commit.actor)
-        queues = scheduler.cache.snapshot.queues if scheduler else {}
-        own = queues.get(preemptor.spec.queue)
-        for level in own.lineage[1:] if own else ():
-            if level.subtree[CPU] > level.capability[CPU]:
-                held, limit = level.subtree[CPU] / 1000, level.capability[CPU] / 1000
-                yield f"{commit.key} has to go {mark}: {level.name} has {held:g} of {limit:g} cpus"
+        over = self._over.get((f"{commit.actor} {_MARK} {commit.key}", victim), {})
+        for text in over.get(preemptor.spec.queue, {}).values():
+            yield f"{commit.key} has to go {mark}: {text}"
+
+    def _note_limits(self, actor: str, site: str) -> None:
+        """Note which limits are exceeded as a mark is sent, and were whenever it was sent."""
+        pod = self.world.storage.get(str(PODS), pod_key(site))
+        scheduler = scheduler_of(self.world, actor)
+        if pod is None or scheduler is None:
+            return
+        queues = scheduler.cache.snapshot.queues
+        now = {name: dict(_exceeded(queue)) for name, queue in queues.items()}
+        known = self._over.setdefault((site, pod.typed(Pod).metadata.uid), now)
+        for name, levels in known.items():
+            known[name] = {k: v for k, v in levels.items() if k in now.get(name, {})}
 
     def _on_call(self, actor: str, site: str) -> None:
         """Reports what was wrong with the evictions decided since the last call."""
         ends_s = self.world.network.refused_until_s.get(str(POD_GROUPS), 0.0)
-        self._refused_until_s = max(self._refused_until_s, ends_s)
+        now_s = self.world.clock.monotonic()
+        if ends_s > self._refused_until_s:
+            # It has begun with an earlier call.
+            self._refusals.append((self._called_s, ends_s))
+            self._refused_until_s = ends_s
+        self._called_s = now_s
         if site.startswith(f"{actor} {_RECORD} "):
-            self._tried[site] = (self.world.storage.version, self.world.clock.monotonic())
+            self._tried.setdefault(site, []).append((self.world.storage.version, now_s))
+        if site.startswith(f"{actor} {_MARK} "):
+            self._note_limits(actor, site)
         process = next((one for one in self.world.processes if one.name == actor), None)
         decided = process.exposed.get(DECIDED) if process is not None else None
         for text in decided.take() if isinstance(decided, DecidedEvictions) else ():
             self.world.checker.report(self.name, text)
+
+
+def _exceeded(queue: QueueInfo) -> Iterator[tuple[str, str]]:
+    """Yields the queues above this one that hold more than their limits, each with how much."""
+    for level in queue.lineage[1:]:
+        if level.subtree[CPU] > level.capability[CPU]:
+            held, limit = level.subtree[CPU] / 1000, level.capability[CPU] / 1000
+            yield level.name, f"{level.name} has {held:g} of {limit:g} cpus"
 
 
 def _is_older(group: PodGroup, pod: Pod) -> bool:

@@ -26,7 +26,7 @@ from swell.api.pod import Pod
 from swell.api.quantity import units
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
-from swell.scheduler.model.tasks import Task
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from swell.sim.actors.pod_lifecycle import bound_by
 from swell.sim.faults.plan import Fault, FaultKind
@@ -146,11 +146,13 @@ class WholeGangs:
     world: SimulatedWorld
     name: str = "G1 whole gangs"
     _complete: dict[Uid, None] = field(default_factory=dict)
+    _emptied: dict[Uid, None] = field(default_factory=dict)
     _partial_since: dict[Uid, float] = field(default_factory=dict)
     _disturbed_until: float = 0.0
 
     def __post_init__(self) -> None:
         self.world.injector.on_fault_taken.append(self._on_fault)
+        self.world.network.on_call.append(self._on_call)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         pods, groups = pod_states(commit), states(commit, POD_GROUPS)
@@ -171,12 +173,27 @@ class WholeGangs:
         n_bound = len(bound) if any(map(is_live, bound)) else 0  # what has ended holds nothing
         if n_bound >= group.spec.min_member:
             self._complete[uid] = None
-        elif not n_bound:
-            self._complete.pop(uid, None)
+        elif not n_bound and uid in self._complete:
+            del self._complete[uid]
+            self._emptied[uid] = None
         if 0 < n_bound < group.spec.min_member and uid not in self._complete:
             self._partial_since.setdefault(uid, self.world.clock.monotonic())
         else:
             self._partial_since.pop(uid, None)
+
+    def _on_call(self, actor: str, site: str) -> None:
+        """A gang is repaired, for a scheduler that has not heard yet that its last pod is gone."""
+        if not self._emptied or not site.startswith(f"{actor} {BINDING} "):
+            return
+        scheduler = scheduler_of(self.world, actor)
+        task = scheduler.cache.snapshot.task(str(pod_key(site))) if scheduler else None
+        job = task.job if task is not None else None
+        if job is None or job.group.metadata.uid not in self._emptied:
+            return
+        held = {p.metadata.uid for p in members(self.world, job.key) if is_bound(p) and is_live(p)}
+        if any(one.pod.metadata.uid not in held for one in job.tasks.values() if _holds(one)):
+            self._emptied.pop(job.group.metadata.uid)
+            self._complete[job.group.metadata.uid] = None
 
     def _overdue(self) -> Iterator[str]:
         now = self.world.clock.monotonic()
@@ -191,6 +208,10 @@ class WholeGangs:
             effect_s = LONG_EFFECTS_S.get(fault.kind, EFFECT_S)
             until = self.world.clock.monotonic() + effect_s
             self._disturbed_until = max(self._disturbed_until, until)
+
+
+def _holds(task: Task) -> bool:
+    return task.status in (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 @dataclass
