@@ -63,14 +63,15 @@ def departure_notes(pod: Pod, for_: str, deadline: float, by: str = "") -> dict[
 def patience_s(pod: Pod, now: float, save_s_max: float) -> float:
     """Returns how long a victim is left alone from now on; 0 if it is to be deleted.
 
-    A deadline farther ahead than any can be is of a clock that was set back since. An operator that
-    asks late, or for a reason of its own, gives the program its time: that deadline counts as well.
+    A deadline farther ahead than any can be is of a clock that was set back since, and says nothing.
+    An operator that asks late, or for a reason of its own, gives the program its time: that deadline
+    counts as well.
     """
     latest = now + save_s_max + SKEW_S
     found = eviction_of(pod)
     recorded = parse_time(found.deadline) if found is not None else 0.0
     if recorded > latest:
-        return 0.0
+        recorded = 0.0
     if is_asked_by_operator(pod):
         asked = release_deadline(pod) or 0.0
         until = max(recorded, asked) if asked <= latest else recorded

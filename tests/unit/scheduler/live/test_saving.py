@@ -12,12 +12,15 @@ from swell.api.injection import (
     RELEASE_ANNOTATION,
     REPORT_ANNOTATION,
     SAVED_ANNOTATION,
+    EvictionRecord,
 )
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
-from swell.api.meta import Body, Key
-from swell.api.saving import SAVE_SECONDS_ANNOTATION, release_note
+from swell.api.meta import Body, Key, ObjectMeta, OwnerReference
+from swell.api.pod import Pod
+from swell.api.saving import SAVE_SECONDS_ANNOTATION, eviction_note, release_note
 from swell.api.times import format_time
 from swell.runtime.cluster import merge_patch
+from swell.scheduler.live.saving import patience_s
 from tests.unit.scheduler.live.stage import DEFAULTS, NAMESPACE, Stage, on_stage
 
 JOB = Key(NAMESPACE, "low")
@@ -128,6 +131,21 @@ def test_operator_that_asks_late_is_not_silent() -> None:
         assert len(await leaving(stage)) == 4
 
     on_stage(play)
+
+
+@pytest.mark.parametrize(("asked_s", "wait_s"), [(None, 0), (5, 15), (2000, 0)])
+def test_request_counts_also_where_the_record_is_of_a_clock_set_back(
+    asked_s: float | None, wait_s: float
+) -> None:
+    """A record from before the clock was set back says nothing, and one after it its time."""
+    now = 1_000_000.0
+    owner = OwnerReference("elasticdeeplearning.ai/v1", "AITrainingJob", "low", "j", True)
+    notes = eviction_note(EvictionRecord("u", "ns/high", format_time(now + 1000), ""))
+    if asked_s is not None:
+        notes |= release_note("makes room", now + asked_s)
+    meta = ObjectMeta("low-0", NAMESPACE, uid="u", annotations=notes, owner_references=[owner])
+
+    assert patience_s(Pod(metadata=meta), now, 120) == wait_s
 
 
 def test_room_is_kept_while_victims_save() -> None:
