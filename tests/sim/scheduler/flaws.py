@@ -7,7 +7,7 @@ the guards that are left hide some of them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +17,8 @@ import msgspec
 from swell.api.core import Node
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
+from swell.api.saving import eviction_of
+from swell.api.times import SKEW_S, parse_time
 from swell.scheduler import eviction_units, session
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.domains import Domains
@@ -296,8 +298,24 @@ PLANTED: Mapping[str, Flaw] = {
     "scheduler goes on half-changed": half_changed,
     "scheduler gives places away too early": hasty_with_places,
 }
+
+
+def believes_records_alone(scheduler: Scheduler) -> None:
+    """A record from before the clock was set back ends the patience, whatever was asked since."""
+    evictor, patience = scheduler.evictor, scheduler.evictor._patience_s
+
+    def patience_s(pod: Pod) -> float:
+        found = eviction_of(pod)
+        latest = scheduler._clock.now() + evictor._save_s_max + SKEW_S
+        is_void = found is not None and parse_time(found.deadline) > latest
+        return 0.0 if is_void else patience(pod)
+
+    evictor._patience_s = patience_s  # type: ignore[method-assign]
+
+
 PLANTED_AMONG_SAVERS: Mapping[str, Flaw] = {
     "scheduler deletes who is asked to save": impatient,
+    "scheduler believes records of a clock set back": believes_records_alone,
 }
 
 
@@ -409,6 +427,20 @@ def forgets_queues(scheduler: Scheduler) -> None:
     scheduler.cache._feed.on_rebuilt.remove(scheduler.queues.mark_all_dirty)
 
 
+def forgets_the_gone(scheduler: Scheduler) -> None:
+    """Queues are written for the jobs that there are, not for those that have left them."""
+    changes, snapshot = scheduler.loop._queue_changes, scheduler.cache.snapshot
+    take = changes.take
+
+    def take_of_jobs() -> Iterator[str]:
+        queues = [job.queue for job in snapshot.jobs.values() if job.queue is not None]
+        names = {above.name for queue in queues for above in queue.lineage}
+        return (name for name in list(take()) if name in names)
+
+    changes.take = take_of_jobs  # type: ignore[method-assign]
+
+
 PLANTED_AMONG_NATIVE_GROUPS: Mapping[str, Flaw] = {
     "scheduler forgets queues after a rebuild": forgets_queues,
+    "scheduler forgets queues of jobs that have gone": forgets_the_gone,
 }

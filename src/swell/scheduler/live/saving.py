@@ -63,9 +63,9 @@ def departure_notes(pod: Pod, for_: str, deadline: float, by: str = "") -> dict[
 def patience_s(pod: Pod, now: float, save_s_max: float) -> float:
     """Returns how long a victim is left alone from now on; 0 if it is to be deleted.
 
-    A deadline farther ahead than any can be is of a clock that was set back since, and says nothing.
-    An operator that asks late, or for a reason of its own, gives the program its time: that deadline
-    counts as well.
+    A deadline farther ahead than any can be is of a clock that was set back since: it says nothing.
+    An operator that asks late, or for a reason of its own, gives the program its time: that
+    deadline counts as well.
     """
     latest = now + save_s_max + SKEW_S
     found = eviction_of(pod)

@@ -15,7 +15,7 @@ from swell.api.injection import (
     EvictionRecord,
 )
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
-from swell.api.meta import Body, Key, ObjectMeta, OwnerReference
+from swell.api.meta import Body, Key, ObjectMeta, OwnerReference, Uid
 from swell.api.pod import Pod
 from swell.api.saving import SAVE_SECONDS_ANNOTATION, eviction_note, release_note
 from swell.api.times import format_time
@@ -139,11 +139,13 @@ def test_request_counts_also_where_the_record_is_of_a_clock_set_back(
 ) -> None:
     """A record from before the clock was set back says nothing, and one after it its time."""
     now = 1_000_000.0
-    owner = OwnerReference("elasticdeeplearning.ai/v1", "AITrainingJob", "low", "j", True)
-    notes = eviction_note(EvictionRecord("u", "ns/high", format_time(now + 1000), ""))
+    owner = OwnerReference("elasticdeeplearning.ai/v1", "AITrainingJob", "low", Uid("j"), True)
+    notes = eviction_note(EvictionRecord(Uid("u"), "ns/high", format_time(now + 1000), ""))
     if asked_s is not None:
         notes |= release_note("makes room", now + asked_s)
-    meta = ObjectMeta("low-0", NAMESPACE, uid="u", annotations=notes, owner_references=[owner])
+    meta = ObjectMeta(
+        "low-0", NAMESPACE, uid=Uid("u"), annotations=notes, owner_references=(owner,)
+    )
 
     assert patience_s(Pod(metadata=meta), now, 120) == wait_s
 
