@@ -307,8 +307,10 @@ class Evictor:
 
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods
+        # It may have finished since, and all that tells of it is the pod: it is read again then.
+        unchanged = Deletion(uid=meta.uid, resource_version=meta.resource_version)
         try:
-            left = await self._cluster.delete(PODS, meta.key, Deletion(uid=meta.uid))
+            left = await self._cluster.delete(PODS, meta.key, unchanged)
         except NotFoundError:
             left = None
         if left is None:
