@@ -272,6 +272,10 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
         (Leadership, "_have_others_finished", lambda *_: False),
     ),
     "bus keeps the lines of a dead leader": ((BusMember, "_lose", lambda *_: None),),
+    "bus has two leaders wait for each other": ((Following, "_meet_rival", lambda *_: None),),
+    "bus begins anew beside one that loads": (
+        (Leadership, "_may_load_state", lambda *_: False),
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from swell.train.bus.messages import (
     Follow,
     Hello,
     MemberPhase,
+    MemberStatus,
     Message,
     Prepare,
     ProposePlan,
@@ -91,6 +92,8 @@ class Following:
 
     def vote(self, line: LineId, message: Prepare | ProposePlan, now: float) -> None:
         """Answer a proposer that this member follows, or may follow from now on."""
+        if self.leadership is not None and line != SELF and isinstance(message, Prepare):
+            self._meet_rival(line, message, now)
         is_free = self.up is None or (not self.is_led and line != self.up)
         if is_free and line != SELF and isinstance(message, Prepare):
             self._take_for_leader(line, now)
@@ -129,13 +132,36 @@ class Following:
         is_rival = hello.leads and hello.generation == know.generation
         if self.leadership is None or not is_rival:
             return
-        own, theirs = know.position(know.status, now), know.position(hello.status, now)
-        if theirs is not None and (own is None or theirs < own):
-            # Those who follow this member have to find another leader.
-            for line in self._lines.known():
-                if line.follows:
-                    self._lines.drop(line.line)
-            self._resign(now)
+        if self._comes_first(hello.status, now):
+            self._give_way(now)
+
+    def _meet_rival(self, line: LineId, prepare: Prepare, now: float) -> None:
+        """Another leader takes this one for a follower, as it may have been before.
+
+        Each would wait for the other's promise for ever. The one whose turn comes later gives way;
+        it hears whose turn that is on a new line, if this member does not give way itself.
+        """
+        rival = self._lines.get(line)
+        if rival is None or rival.status is None or prepare.after != self._know.generation:
+            return
+        if self._comes_first(rival.status, now):
+            self._give_way(now, keep=line)
+        else:
+            self._lines.drop(line)
+            self.lose(rival, now)
+
+    def _comes_first(self, other: MemberStatus, now: float) -> bool:
+        """Whether it is another one's turn to lead before this member's."""
+        know = self._know
+        own, theirs = know.position(know.status, now), know.position(other, now)
+        return theirs is not None and (own is None or theirs < own)
+
+    def _give_way(self, now: float, keep: LineId | None = None) -> None:
+        """Lead no more: those who follow this member have to find another leader."""
+        for line in self._lines.known():
+            if line.follows and line.line != keep:
+                self._lines.drop(line.line)
+        self._resign(now)
 
     def _resign(self, now: float) -> None:
         """Lead no more; the lines of followers stay until they have found another leader."""

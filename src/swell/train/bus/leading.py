@@ -51,6 +51,9 @@ ATTACH_S = 3.0
 FORM_S = 10.0
 # How long a first group waits for all that are listed, if at least the minimum is there.
 START_S = 30.0
+# How long a group of new processes alone waits for one that may be about to load the state of those
+# before. Reading a large checkpoint takes minutes; one that never joins must not hold up the others.
+LOAD_S = 300.0
 # A group that holds a state asks at every listed address in this time, so that no new process
 # begins from nothing beside it, whatever its own folder lists.
 COLD_S = 1.0
@@ -333,11 +336,20 @@ class Leadership:
     def _waits_for_start(self, attendance: Attendance, now: float) -> bool:
         # After a plan, those who have heard of it as late as this process may hold its state.
         since = self._since if self._know.plan is not None else self._know.started
-        if now - since < COLD_S:
+        if now - since < COLD_S or self._may_load_state(attendance, now):
             return True
         ready = {status.index for status in attendance.candidates}
         are_all_here = all(i in ready for i in range(len(self._know.roster.hosts)))
         return not are_all_here and now - self._since < START_S
+
+    def _may_load_state(self, attendance: Attendance, now: float) -> bool:
+        """Whether one that follows may load what the group before has trained, and saved."""
+        return self._know.plan is not None and any(
+            status.phase is MemberPhase.LOADING
+            and attendance.stays(status)
+            and now - self._arrived[status.incarnation] < LOAD_S
+            for status in attendance.statuses
+        )
 
     def _let_go(self, attendance: Attendance, now: float) -> None:
         """There is no next plan now, but those who leave shall not wait for one."""
