@@ -273,9 +273,7 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     ),
     "bus keeps the lines of a dead leader": ((BusMember, "_lose", lambda *_: None),),
     "bus has two leaders wait for each other": ((Following, "_meet_rival", lambda *_: None),),
-    "bus begins anew beside one that loads": (
-        (Leadership, "_may_load_state", lambda *_: False),
-    ),
+    "bus begins anew beside one that loads": ((Leadership, "_may_load_state", lambda *_: False),),
 }
 
 

@@ -52,7 +52,7 @@ FORM_S = 10.0
 # How long a first group waits for all that are listed, if at least the minimum is there.
 START_S = 30.0
 # How long a group of new processes alone waits for one that may be about to load the state of those
-# before. Reading a large checkpoint takes minutes; one that never joins must not hold up the others.
+# before. A large checkpoint takes minutes; one that never joins must not hold up the others.
 LOAD_S = 300.0
 # A group that holds a state asks at every listed address in this time, so that no new process
 # begins from nothing beside it, whatever its own folder lists.

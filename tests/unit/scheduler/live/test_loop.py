@@ -20,8 +20,11 @@ def said(pod: Pod, kind: str) -> str:
     return next((c.message for c in pod.status.conditions if c.type == kind), "")
 
 
-async def full_of_unimportant(stage: Stage) -> None:
-    """One node, taken by a gang of low priority; a more important one comes."""
+async def full_of_unimportant(stage: Stage, call_s: float = 0.0) -> None:
+    """One node, taken by a gang of low priority; a more important one comes.
+
+    From then on every call of the scheduler takes so long.
+    """
     await stage.nodes(1)
     await stage.priority("high", 10)
     stage.start()
@@ -29,6 +32,7 @@ async def full_of_unimportant(stage: Stage) -> None:
     await stage.gang("low", 4)
     await stage.sleep(2)
     await stage.run_pods()
+    stage.lines[-1].delay_s = call_s
     await stage.gang("high", 2, priorityClassName="high")
     await stage.sleep(2)
 
@@ -115,6 +119,26 @@ def test_half_done_eviction_is_finished_by_the_next() -> None:
         await stage.sleep(3)
 
         assert await leaving(stage) == ["low-0", "low-1", "low-2", "low-3"]
+
+    on_stage(play)
+
+
+def test_victim_that_ends_while_its_delete_is_under_way_is_kept() -> None:
+    """All that tells its job of its success is the pod; the others of its gang leave."""
+
+    async def play(stage: Stage) -> None:
+        await full_of_unimportant(stage, call_s=2.0)
+        line = stage.lines[-1]
+        while not any(call.startswith("delete") and "low-0" in call for call in line.calls):
+            await stage.sleep(0.1)
+        ended = merge_patch({"status": {"phase": "Succeeded"}})
+        await stage.user.patch(PODS.untyped().status, Key(NAMESPACE, "low-0"), ended)
+        await stage.sleep(30)
+
+        pod = await stage.read_pod("low-0")
+        assert pod is not None
+        assert pod.metadata.deletion_timestamp is None
+        assert await leaving(stage) == ["low-1", "low-2", "low-3"]
 
     on_stage(play)
 
