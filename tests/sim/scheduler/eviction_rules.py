@@ -22,6 +22,7 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import CPU
 from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.sim.faults.network import CLIENT_TIMEOUT_S
 from swell.sim.observation import pod_states, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.departure_rules import OpenDeadlines
@@ -137,8 +138,10 @@ class VictimsMarked:
         Evictions go on without it then, also if their marks are refused for much longer.
         """
         site = f"{commit.actor} {_RECORD} {group.metadata.key}"
+        # What was on its way when the refusals began was refused, too.
         return any(
-            version >= created and any(begins <= tried_s < ends for begins, ends in self._refusals)
+            version >= created
+            and any(b - CLIENT_TIMEOUT_S <= tried_s < e for b, e in self._refusals)
             for version, tried_s in self._tried.get(site, ())
         )
 
