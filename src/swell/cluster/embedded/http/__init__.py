@@ -13,6 +13,7 @@
 - `handler`: the entry point of every request.
 - `routing`: which resource a path names, and which form Accept asks for.
 - `resources`: requests for resources, from method and path to a verb and its response.
+- `resource_request`: what such a request names, who asks, and the body that it sends.
 - `options`: the options in queries and bodies.
 - `payloads`: the bytes of a body, within their limits of size and time.
 - `bodies`: JSON and YAML bodies.

@@ -1,13 +1,11 @@
 """Requests for resources: which verb a method and path mean, its parameters, and its response.
 
-A path names a collection, an object or a subresource. Bodies are read here, too: JSON or YAML, in
-bounded size, with duplicate fields reported or refused.
+A path names a collection, an object or a subresource.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from functools import partial
 
 from aiohttp import web
@@ -20,7 +18,6 @@ from swell.cluster.embedded.access.index import GROUP as RBAC
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
 from swell.cluster.embedded.http.bodies import (
-    read_merged,
     read_reported_json,
     read_yaml,
 )
@@ -39,11 +36,16 @@ from swell.cluster.embedded.http.payloads import (
     parsed,
     read_body,
 )
-from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
-from swell.cluster.embedded.http.protobuf import read_protobuf
-from swell.cluster.embedded.http.responses import Representation, representation_of
+from swell.cluster.embedded.http.resource_request import (
+    ResourceRequest,
+    check_patch_options,
+    delete_request,
+    object_body,
+    patch_kind,
+    report_duplicates,
+)
+from swell.cluster.embedded.http.responses import representation_of
 from swell.cluster.embedded.http.routing import (
-    JSON,
     OBJECT_FORMS,
     YAML,
     Form,
@@ -66,62 +68,13 @@ from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Deleted, Page, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
-from swell.schema.field_errors import forbidden, required
 
-# Bidirectional streams.
 _READS = frozenset({"GET", "HEAD"})
-NOT_ALLOWED = 405
+_NOT_ALLOWED = 405
+# Bidirectional streams.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 # Subresources that no table can be made of.
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
-# Subresources whose bodies are of another kind than the object.
-_SUBRESOURCE_BODIES = {
-    "binding": ("v1", "Binding"),
-    "eviction": ("policy/v1", "Eviction"),
-    "scale": ("autoscaling/v1", "Scale"),
-}
-_YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
-_PATCHES = {kind.value: kind for kind in PatchKind}
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceRequest:
-    """One HTTP request for a resource, with its path, query and Accept header parsed."""
-
-    http: web.BaseRequest
-    kind: ServedKind
-    path: ResourcePath
-    query: Query
-    representation: Representation
-    identity: Identity
-    # Warnings for the response, also for one that refuses the request.
-    warnings: list[str]
-
-    @property
-    def key(self) -> Key:
-        return Key(self.path.namespace, self.path.name)
-
-    @property
-    def type_meta(self) -> tuple[str, str]:
-        """The apiVersion and kind of a body that does not name them."""
-        return _SUBRESOURCE_BODIES.get(
-            self.path.subresource, (self.kind.api_version, self.kind.kind)
-        )
-
-    @property
-    def actor(self) -> str:
-        """The name under which commits record the client: its program, from User-Agent."""
-        return self.http.headers.get("User-Agent", "").partition("/")[0][:64] or "unknown"
-
-    def write_context(self, options_kind: str) -> RequestContext:
-        context = options.write_context(self.query, self.actor, options_kind, self.warnings)
-        context.identity = self.identity
-        return context
-
-    def delete_context(self, delete: options.DeleteRequest) -> RequestContext:
-        return RequestContext(
-            self.actor, delete.dry_run, warnings=self.warnings, identity=self.identity
-        )
 
 
 class Resources:
@@ -161,7 +114,7 @@ class Resources:
                 return await self._routed(request)
         except ClusterError as error:
             # What is not routed is answered before the version of a kind is looked at.
-            routed = error.status.code != NOT_ALLOWED
+            routed = error.status.code != _NOT_ALLOWED
             return responses.of_refusal(error, warnings if routed else ())
 
     async def _routed(self, request: ResourceRequest) -> web.StreamResponse:
@@ -209,7 +162,7 @@ class Resources:
         request = ResourceRequest(http, kind, target, query, shown, identity, [])
         context = request.write_context("CreateOptions")
         try:
-            body = await _object_body(request, context)
+            body = await object_body(request, context)
             metadata = body.get("metadata")
             name = metadata.get("name") if isinstance(metadata, dict) else None
             if not name or not isinstance(name, str):
@@ -304,7 +257,7 @@ class Resources:
 
     async def _create(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("CreateOptions")
-        body = await _object_body(request, context)
+        body = await object_body(request, context)
         kind, namespace = request.kind, request.path.namespace
         if _is_large(request):
             written = await self._api.answer_large(
@@ -319,7 +272,7 @@ class Resources:
 
     async def _update(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("UpdateOptions")
-        body = await _object_body(request, context)
+        body = await object_body(request, context)
         kind, key, subresource = request.kind, request.key, request.path.subresource
         if _is_large(request):
             written = await self._api.answer_large(
@@ -334,9 +287,9 @@ class Resources:
         return responses.of_bytes(updated, 201 if written.created else 200, context.warnings)
 
     async def _patch(self, request: ResourceRequest) -> web.StreamResponse:
-        kind = _patch_kind(request)
+        kind = patch_kind(request)
         context = request.write_context("PatchOptions")
-        _check_patch_options(kind, context)
+        check_patch_options(kind, context)
         raw = await read_body(request.http)
         subresource = request.path.subresource
         if kind is PatchKind.APPLY:
@@ -369,7 +322,7 @@ class Resources:
         """A server-side apply; unlike a patch it creates an object that is missing."""
         kind, key, subresource = request.kind, request.key, request.path.subresource
         body, found = await parsed(read_yaml, raw)
-        _report_duplicates(found, context)
+        report_duplicates(found, context)
         if not isinstance(body, dict):
             raise bad_request("the body of an apply must be an object")
         if _is_large(request, len(raw)):
@@ -385,7 +338,7 @@ class Resources:
         return responses.of_bytes(shown, 201 if written.created else 200, context.warnings)
 
     async def _delete(self, request: ResourceRequest) -> web.StreamResponse:
-        delete = await _delete_request(request)
+        delete = await delete_request(request)
         context = request.delete_context(delete)
         deleted = await self._api.answer(
             lambda: self._api.delete(request.kind, request.key, delete.options, context)
@@ -407,7 +360,7 @@ class Resources:
     async def _delete_collection(self, request: ResourceRequest) -> web.StreamResponse:
         await self._parse_selectors(request)
         chosen = options.list_options(request.query, request.path.namespace)
-        delete = await _delete_request(request)
+        delete = await delete_request(request)
         context = request.delete_context(delete)
         page = await self._api.delete_collection(request.kind, chosen, delete.options, context)
         return await self._page(request, page, context.warnings)
@@ -441,7 +394,7 @@ class Resources:
 
     async def _pod_verb(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("CreateOptions")
-        body = await _object_body(request, context)
+        body = await object_body(request, context)
         verb = self._api.bind if request.path.subresource == "binding" else self._api.evict
         await self._api.answer(lambda: verb(request.kind, request.key, body, context))
         return responses.of_body(responses.success(201), 201, context.warnings)
@@ -501,9 +454,6 @@ def _is_bindings(path: ResourcePath) -> bool:
     )
 
 
-# -- bodies ----------------------------------------------------------------------------------
-
-
 def _is_large(request: ResourceRequest, n_bytes: int | None = None) -> bool:
     """Whether a write is to be decided off the loop; by the size of its body if none is given.
 
@@ -522,71 +472,6 @@ def _copy(body: Body) -> Body:
     return codec.decode(codec.encode(body), dict)
 
 
-async def _object_body(request: ResourceRequest, context: RequestContext) -> Body:
-    """An object sent as JSON, YAML or protobuf; duplicate fields are reported or refused."""
-    media = _body_type(request)
-    raw = await read_body(request.http)
-    if media == PROTOBUF:
-        return await parsed(lambda sent: read_protobuf(sent, request.type_meta), raw)
-    if media in _YAML:
-        body, found = await parsed(read_yaml, raw)
-        _report_duplicates(found, context)
-    else:
-        body, found = await parsed(read_reported_json, raw)
-        if found:
-            _report_duplicates([f'duplicate field "{path}"' for path in found], context)
-            # Go decodes the second value of a field of a known type into the first one.
-            body = body if request.kind.custom else await parsed(read_merged, raw)
-    if body is None:
-        return {}  # Go decodes null into an empty struct
-    if not isinstance(body, dict):
-        raise bad_request("the body is not a JSON object")
-    return body
-
-
-async def _delete_request(request: ResourceRequest) -> options.DeleteRequest:
-    """The options of a delete: from its body if it has one, else from its query."""
-    raw = await read_body(request.http) if request.http.body_exists else b""
-    if not raw:
-        return options.delete_request_from_query(request.query)
-    media = _body_type(request)
-    if media == PROTOBUF:
-        return options.delete_request_from_body(read_protobuf(raw, ("v1", "DeleteOptions")))
-    read = read_yaml if media in _YAML else read_reported_json
-    return options.delete_request_from_body((await parsed(read, raw)).value)
-
-
-def _body_type(request: ResourceRequest) -> str:
-    """The media type of a body; 415 when bodies of the kind have no such form."""
-    media = _media_type(request.http)
-    if media in {"", JSON, *_YAML} or (media == PROTOBUF and not request.kind.custom):
-        return media
-    # A real server has no messages for custom resources either.
-    forms = (JSON, "application/yaml", *(() if request.kind.custom else (PROTOBUF,)))
-    raise refusals.unsupported_media(media, *forms)
-
-
-def _patch_kind(request: ResourceRequest) -> PatchKind:
-    media = _patch_type(request.http)
-    kind = _PATCHES.get(media)
-    if kind is None or (kind is PatchKind.STRATEGIC and request.kind.custom):
-        # Custom resources have no merge keys, so strategic patches are not offered for them.
-        known = [k for k in _PATCHES if not (request.kind.custom and "strategic" in k)]
-        raise refusals.unsupported_media(media, *known)
-    return kind
-
-
-def _check_patch_options(kind: PatchKind, context: RequestContext) -> None:
-    """Refuse an apply without a manager, and the force of what is no apply."""
-    errors = []
-    if kind is PatchKind.APPLY and not context.manager:
-        errors.append(required("fieldManager", "is required for apply patch"))
-    if kind is not PatchKind.APPLY and context.force:
-        errors.append(forbidden("force", "may not be specified for non-apply patch"))
-    if errors:
-        raise refusals.invalid("PatchOptions", "meta.k8s.io", "", errors)
-
-
 def _method(request: ResourceRequest) -> str:
     """The method; a HEAD of a custom resource is a GET, that of a built-in one is not routed."""
     method = request.http.method
@@ -595,22 +480,3 @@ def _method(request: ResourceRequest) -> str:
 
 def _method_refusal(request: ResourceRequest) -> ClusterError:
     return refusals.path_method_not_allowed(request.kind if request.kind.custom else None)
-
-
-def _media_type(request: web.BaseRequest) -> str:
-    """The media type without its parameters; empty when none is given."""
-    given = request.headers.get("Content-Type", "")
-    return given.partition(";")[0].strip().lower() or given
-
-
-def _patch_type(request: web.BaseRequest) -> str:
-    """The type of a patch; unlike others it is compared letter by letter."""
-    return request.headers.get("Content-Type", "").partition(";")[0]
-
-
-def _report_duplicates(found: list[str], context: RequestContext) -> None:
-    if not found or context.field_validation == "Ignore":
-        return
-    if context.field_validation == "Strict":
-        raise refusals.strict_decoding("create", found)
-    context.warnings.extend(found)
