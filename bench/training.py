@@ -5,7 +5,8 @@ and `EVENTS` name some of them, with commas between; `RESULT` is a file that kee
 a later run replaces those it measures anew, or with `MORE=1` adds to them
 (docs/training-figures.md). With `AT_ONCE=1` the ways are measured at once, each on two processors
 of its own (a way that is named twice is measured twice), and end after `WITHIN_MINUTES` (8).
-Frameworks are those that `make e2e` installs; a way whose framework is missing has no figures.
+Frameworks are those that `make e2e` installs; a way whose framework or GPU is missing has no
+figures.
 """
 
 from __future__ import annotations
@@ -63,6 +64,20 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
         TrainingWay(TORCH, LIBRARY, variables=ENDLESS | {"WRAP": "fsdp", "COPY_STEPS": "20"}),
         (*KILLS, *RESIZES),
     ),
+    # The state of all four members is on one GPU.
+    "library DDP on a GPU": (
+        TrainingWay(TORCH, LIBRARY, variables=ENDLESS | {"DEVICE": "cuda"}, on_gpu=True),
+        (*KILLS, *RESIZES),
+    ),
+    "library FSDP2 on a GPU": (
+        TrainingWay(
+            TORCH,
+            LIBRARY,
+            variables=ENDLESS | {"DEVICE": "cuda", "WRAP": "fsdp", "COPY_STEPS": "20"},
+            on_gpu=True,
+        ),
+        (*KILLS, *RESIZES),
+    ),
     "launcher warm": (TrainingWay(TORCH, (*LAUNCH, "pytorch", SCRIPT), TORCH_DDP), ()),
     "launcher cold": (TrainingWay(TORCH, (*LAUNCH, "pytorch", "--cold", SCRIPT), TORCH_DDP), ()),
     "launcher JAX": (
@@ -101,11 +116,15 @@ def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
     if kept is not None and kept.exists():
         found = json.loads(kept.read_text())
     asked_for = [name for name in (chosen.split(",") if chosen else names) if _is_there(name)]
-    if os.environ.get("AT_ONCE"):
-        found = measure_at_once(asked_for, found)
+
+    def keep(news: Found) -> None:
         if kept is not None:
-            kept.write_text(json.dumps(found, indent=1) + "\n")
-        return _shown(found)
+            new = kept.with_suffix(".new")  # a file that was cut short would be lost as a whole
+            new.write_text(json.dumps(news, indent=1) + "\n")
+            new.replace(kept)
+
+    if os.environ.get("AT_ONCE"):
+        return _shown(measure_at_once(asked_for, found, keep))
     for name in asked_for:
         way, events = WAYS[name]
         wanted = events or (*KILLS, *RESIZES)
@@ -114,8 +133,7 @@ def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
         before = found.get(name, {})
         for measured in measure(way, wanted, name):
             found[name] = merged(before, measured, adds=bool(os.environ.get("MORE")))
-            if kept is not None:
-                kept.write_text(json.dumps(found, indent=1) + "\n")
+            keep(found)
     return _shown(found)
 
 
@@ -123,7 +141,23 @@ def _is_there(name: str) -> bool:
     way, _ = WAYS[name]
     if not way.python.exists():
         print(f"  {name}: {way.python} is missing; `make e2e` installs it", file=sys.stderr)
-    return way.python.exists()
+        return False
+    if way.on_gpu and not gpu(way):
+        print(f"  {name}: torch finds no GPU here", file=sys.stderr)
+        return False
+    return True
+
+
+def gpu(way: TrainingWay) -> str:
+    """The name of the first GPU that torch finds; empty without one."""
+    asked = "import torch as t; print(t.cuda.get_device_name(0) if t.cuda.is_available() else '')"
+    return _asked(way, asked)
+
+
+def _asked(way: TrainingWay, program: str) -> str:
+    return subprocess.run(
+        [way.python, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _shown(found: Found) -> dict[str, object]:
@@ -136,12 +170,12 @@ def machine(way: TrainingWay) -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     n_processors = len(os.sched_getaffinity(0))
-    asked = f"import importlib.metadata as m; print(m.version('{way.package}'))"
-    version = subprocess.run(
-        [way.python, "-c", asked], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    version = _asked(way, f"import importlib.metadata as m; print(m.version('{way.package}'))")
     model = models[0] if models else platform.machine()
-    return f"{n_processors} processors of {os.cpu_count()} ({model}), {way.package} {version}"
+    where = f"{n_processors} processors of {os.cpu_count()} ({model})"
+    if way.on_gpu:
+        where = f"one {gpu(way)} and {where}"
+    return f"{where}, {way.package} {version}"
 
 
 def measure(

@@ -1,7 +1,8 @@
 """Many ways of `bench training` at once, each on two processors of its own, within a limit.
 
-A way that is named twice is measured twice at once. After `WITHIN_MINUTES` (8) all end, and what
-has been measured so far is kept. It has no `run`.
+A way that is named twice is measured twice at once. After `WITHIN_MINUTES` (8) all end. What has
+been measured so far is kept all the time, so that nothing is lost when this program is killed. It
+has no `run`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from swell.api.meta import Body
 
 N_PROCESSORS = 2
-# A way that has to end takes its cluster down first.
+# A way that has to end takes its cluster down first. All have this long together.
 CLOSE_S = 40.0
 LOOK_S = 0.5
 Found = dict[str, dict[str, list[Body]]]
@@ -36,8 +37,13 @@ class Running:
     processors: tuple[int, ...]
 
 
-def measure_at_once(names: Sequence[str], before: Found) -> Found:
-    """All events of these ways: what is measured now takes the place of what was before."""
+def measure_at_once(
+    names: Sequence[str], before: Found, keep: Callable[[Found], None] = lambda _: None
+) -> Found:
+    """All events of these ways: what is measured now takes the place of what was before.
+
+    `keep` is called with everything so far whenever there is something new.
+    """
     waiting = list(enumerate(names))
     deadline = time.monotonic() + 60.0 * float(os.environ.get("WITHIN_MINUTES", "8"))
     processors = sorted(os.sched_getaffinity(0))
@@ -46,23 +52,41 @@ def measure_at_once(names: Sequence[str], before: Found) -> Found:
         for first in range(0, len(processors) - N_PROCESSORS + 1, N_PROCESSORS)
     ]
     running: list[Running] = []
-    news: Found = {}
+    started: list[Running] = []
+    found: Found = {}
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
+
+        def look() -> None:
+            nonlocal found
+            news = _so_far(before, started)
+            if news != found:
+                found = news
+                keep(found)
+
         while (waiting or running) and time.monotonic() < deadline:
             while waiting and free:
                 number, name = waiting.pop(0)
-                result = Path(folder) / f"{number}.json"
-                running.append(_start(name, result, free.pop(0)))
+                running.append(_start(name, Path(folder) / f"{number}.json", free.pop(0)))
+                started.append(running[-1])
             time.sleep(LOOK_S)
             for one in [one for one in running if one.process.poll() is not None]:
                 running.remove(one)
                 free.append(one.processors)
-                _add(news, _read(one))
-        for one in running:
-            one.process.send_signal(signal.SIGTERM)
-        for one in running:
-            _end(one)
-            _add(news, _read(one))
+                if one.process.returncode:
+                    print(f"  {one.name}: broke off", file=sys.stderr)
+            look()
+        _end(running)
+        look()
+    for name in sorted({name for name in names if name not in found}):
+        print(f"  {name}: nothing was measured", file=sys.stderr)
+    return found
+
+
+def _so_far(before: Found, started: Sequence[Running]) -> Found:
+    news: Found = {}
+    for one in started:
+        for name, measured in _read(one).items():
+            news[name] = merged(news.get(name, {}), measured, adds=True)
     adds = bool(os.environ.get("MORE"))
     return before | {
         name: merged(before.get(name, {}), measured, adds=adds) for name, measured in news.items()
@@ -80,11 +104,6 @@ def merged(
     return kept
 
 
-def _add(news: Found, more: Found) -> None:
-    for name, measured in more.items():
-        news[name] = merged(news.get(name, {}), measured, adds=True)
-
-
 def _start(name: str, result: Path, processors: tuple[int, ...]) -> Running:
     # A file of its own, which begins empty: what is kept from before is merged in the end.
     env = {**os.environ, "WAYS": name, "RESULT": str(result), "MORE": "", "AT_ONCE": ""}
@@ -97,17 +116,21 @@ def _start(name: str, result: Path, processors: tuple[int, ...]) -> Running:
     return Running(name, process, result, processors)
 
 
-def _end(one: Running) -> None:
-    try:
-        one.process.wait(CLOSE_S)
-    except subprocess.TimeoutExpired:
-        one.process.kill()
-        one.process.wait()
+def _end(running: Sequence[Running]) -> None:
+    for one in running:
+        one.process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + CLOSE_S
+    for one in running:
+        try:
+            one.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.process.kill()
+            one.process.wait()
 
 
 def _read(one: Running) -> Found:
+    """What a way has measured; its file is replaced as a whole."""
     if not one.result.exists():
-        print(f"  {one.name}: nothing was measured", file=sys.stderr)
         return {}
     found: Found = json.loads(one.result.read_text())
     return found

@@ -17,6 +17,9 @@ LOAD_MAX = 10.0
 # Events that were kept before their machine was.
 UNNAMED = "2 processors that other work shares, and the frameworks of `make e2e`"
 CHANGES = ("kill one", "kill the leader", "4 to 2", "2 to 4")
+# And how many steps may be done again after a death: the one that broke up, or those since the
+# last copy of shards.
+ON_GPU = {"library DDP on a GPU": 1.0, "library FSDP2 on a GPU": 20.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +80,14 @@ def rows(found: Events) -> list[Row]:
         _row(found, "library DDP", "freeze one", 15.0, is_worst=True),
         _worst(found, "library DDP", 2.0),
         _row(found, "library FSDP2", "kill one", 1.0),
-        _row(
-            found,
-            "library FSDP2",
-            "kill one",
-            20.0,
-            part="n_redone",
-            what="steps redone",
-            is_worst=True,
-        ),
+        _redone(found, "library FSDP2", 20.0),
         *(_row(found, "library FSDP2", event, None) for event in CHANGES[1:]),
         _worst(found, "library FSDP2", 3.0),
     ]
+    for way, steps_max in ON_GPU.items():
+        if way in found:  # most machines have none
+            made += [_row(found, way, event, None) for event in CHANGES]
+            made.append(_redone(found, way, steps_max))
     bounds = {
         "launcher warm": 1.5,
         "launcher cold": 10.0,
@@ -133,6 +132,18 @@ def _row(
     loads = tuple(float(one["load"]) for one in events)
     label = f"{way}, {event}: {what}"
     return Row(label, bound_s, values, loads, _machines(events), is_worst)
+
+
+def _redone(found: Events, way: str, steps_max: float) -> Row:
+    return _row(
+        found,
+        way,
+        "kill one",
+        steps_max,
+        part="n_redone",
+        what="steps redone",
+        is_worst=True,
+    )
 
 
 def _worst(found: Events, way: str, bound_s: float) -> Row:

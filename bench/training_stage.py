@@ -50,6 +50,8 @@ class TrainingWay:
     setup: str = ""
     # The member that the others cannot do without, where that is not the one of rank 0.
     host: int | None = None
+    # Whether its tensors are on a GPU, which the members share; the others see none.
+    on_gpu: bool = False
 
     @property
     def package(self) -> str:
@@ -96,7 +98,10 @@ class TrainingStage:
 
     def open(self) -> None:
         """Start the cluster and the job, and wait until four members train."""
-        flags = ("--cpu", "16", "--memory", "64Gi", "--name", "here")
+        flags = ["--cpu", "16", "--memory", "64Gi", "--name", "here"]
+        if self.way.on_gpu:
+            # A node that knew of its GPU would hide it from all members but one.
+            flags += ["--gpu", "0"]
         self._machine.swell("up", "--detach", *flags)
         self.apply(self._job())
         self.wait_for_group(SIZE, time.time())

@@ -76,9 +76,18 @@ A run of one way replaces its events in the file and leaves the others, so that 
 measured one after the other; with `MORE=1` it adds to them. Each event has its machine and load.
 `python -m bench launching` runs those without the library. With `AT_ONCE=1` the ways are measured
 at once, each on two processors of its own, and end after `WITHIN_MINUTES` (8); one that is named
-twice in `WAYS` is measured twice.
+twice in `WAYS` is measured twice, and what was measured is in the file all the time.
 `SWELL_TORCH_PYTHON`, `SWELL_JAX_PYTHON` and `SWELL_PADDLE_PYTHON` name interpreters that have the
-frameworks.
+frameworks. On a machine without a network whose own Python has them, the wheels of
+`requirements/core.txt` are enough, unpacked into a folder:
+
+```
+for wheel in wheels/*.whl; do python3 -m zipfile -e "$wheel" core; done
+export PYTHONPATH="$PWD/src:$PWD/core" SWELL_TORCH_PYTHON="$(command -v python3)"
+AT_ONCE=1 ROUNDS=100 RESULT=figures.json python3 -m bench training
+```
+
+A way `on a GPU` has the state of its four members on one, by NCCL.
 """
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench import training_at_once
-from bench.training_at_once import Running, merged
+from bench.training_at_once import Found, Running, merged
 from bench.training_figures import UNNAMED, Events, rows, table
 from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture
 
@@ -83,20 +83,37 @@ def test_a_run_leaves_the_events_that_it_has_not_caused() -> None:
     assert added == {"kill one": [{"n": 1}, {"n": 3}], "4 to 2": [{"n": 2}]}
 
 
-def test_a_way_that_is_named_twice_is_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of both runs keeps its events in a file of its own; all of them count."""
+def test_a_way_that_is_named_twice_is_measured_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each of both runs keeps its events in a file of its own; all of them count.
+
+    They are kept before all ways have ended, and so outlive a run that is killed.
+    """
+    kept: list[Found] = []
+    done = tmp_path / "done"
 
     def start(name: str, result: Path, processors: tuple[int, ...]) -> Running:
         result.write_text(json.dumps({name: {"kill one": [{"n": result.stem}]}}))
-        return Running(name, subprocess.Popen(["true"]), result, processors)
+        # The last one ends only when the others have been kept.
+        program = (
+            ["true"] if name == "a" else ["sh", "-c", f"until [ -e {done} ]; do sleep 0.02; done"]
+        )
+        return Running(name, subprocess.Popen(program), result, processors)
+
+    def keep(found: Found) -> None:
+        kept.append(found)
+        done.touch()
 
     monkeypatch.setattr(training_at_once, "_start", start)
     monkeypatch.setattr(training_at_once, "LOOK_S", 0.01)
     monkeypatch.delenv("MORE", raising=False)
-    found = training_at_once.measure_at_once(["a", "a", "b"], {"a": {"kill one": [{"n": "old"}]}})
+    before = {"a": {"kill one": [{"n": "old"}]}}
+    found = training_at_once.measure_at_once(["a", "a", "b"], before, keep)
 
     assert sorted(one["n"] for one in found["a"]["kill one"]) == ["0", "1"]
     assert found["b"] == {"kill one": [{"n": "2"}]}
+    assert kept[-1] == found
 
 
 def test_picture_shows_every_event() -> None:
