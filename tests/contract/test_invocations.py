@@ -342,6 +342,8 @@ run --print --env A=1 --workdir /tmp --clean-env -- true | 0 | workingDir: /tmp
 run --print --deadline 2027-01-01T06:00:00Z -- true | 0 | deadline: '2027-01-01T06:00:00Z'
 run --print --restart 3 --time-limit 2h --framework pytorch --image x -- true | 0 | timeLimit: 7200
 run --print --nproc-per-node 4 -- python train.py | 0 | swell.train.launch
+run --print --reporting -- true | 0 | reporting: true
+run --print --no-reporting -- true | 0 | reporting: false
 run --print --checkpoints /ckpt -- true | 0 | hostPath
 run --print --checkpoints disk:/ckpt -- true | 0 | claimName: disk
 run --nproc-per-node none -- true | 2 | takes a number
@@ -380,6 +382,7 @@ sweep --print --max 2 --memory 1Gi --gpu 1 --image x --priority p a=1 -- true | 
 sweep --print --framework pytorch --restart 2 --time-limit 1h --label a=b a=1 -- true | 0 | 3600
 sweep --print --env-file /dev/null --clean-env --workdir /tmp a=1 -- true | 0 | workingDir: /tmp
 sweep --print --name s --nproc-per-node 2 --checkpoints /ckpt a=1 -- python x.py | 0 | hostPath
+sweep --print --name s --reporting a=1 -- python x.py | 0 | reporting: true
 sweep --print --name s --strict --wait-forever --deadline 8h a=1 -- true | 0 | name: s-0
 diff -R -f {file} | 0 |
 annotate aitj/fit --list | 0 | note=y

@@ -118,6 +118,7 @@ def test_every_keyword_becomes_a_flag() -> None:
         "checkpoints": "/c",
         "workdir": "/w",
         "clean_env": True,
+        "reporting": False,
     }
     asked = command_options(**given)
 
@@ -126,5 +127,6 @@ def test_every_keyword_becomes_a_flag() -> None:
     assert (asked.time_limit, asked.label, asked.env) == (7200.0, ["a=b"], ["A=1"])
     assert (asked.after, asked.restart) == (["prepare"], 3)
     assert (asked.nproc_per_node, asked.workdir, asked.clean_env) == ("4", "/w", True)
+    assert asked.reporting is False
     with pytest.raises(swell.SwellError, match="time_limit: not a duration"):
         command_options(time_limit="soon")

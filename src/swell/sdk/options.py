@@ -41,6 +41,7 @@ class JobKeywords(TypedDict, total=False):
     checkpoints: str
     workdir: str
     clean_env: bool
+    reporting: bool
 
 
 def command_options(**given: Unpack[JobKeywords]) -> CommandOptions:
@@ -59,5 +60,6 @@ def command_options(**given: Unpack[JobKeywords]) -> CommandOptions:
         label=[f"{name}={value}" for name, value in given.get("labels", {}).items()],
         env=[f"{name}={value}" for name, value in given.get("env", {}).items()],
         clean_env=given.get("clean_env", False),
+        reporting=given.get("reporting"),
         **{name: str(value) for name, value in given.items() if name in _TEXTS},
     )

@@ -21,7 +21,7 @@ from swell.train.errors import GroupBrokenError, TrainError
 from swell.train.fixed import fixed_group
 from swell.train.group import Group
 from swell.train.hang import hang_watch_of, print_stacks_on_signal
-from swell.train.place import Place, place_of
+from swell.train.place import JOB_VARIABLE, Place, place_of
 from swell.train.scaling import RULES, rate_factor
 from swell.train.state.ledger import TrainLedger, UserState
 
@@ -348,6 +348,13 @@ class Elastic:
 def open_group_at(place: Place | None, collectives: Collectives, minimum: int) -> Group:
     """The bus for a member of a job; a group that never changes for any other process."""
     if place is None:
+        if JOB_VARIABLE in os.environ:
+            # Members that do not know of each other would each train on all of the data.
+            _warn(
+                "the job gives its programs no members (spec.reporting: true, or swell run"
+                " --reporting does): "
+                + ("the size stays as it is" if "RANK" in os.environ else "this pod trains alone")
+            )
         return fixed_group(os.environ)
     from swell.train.bus import open_group
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from swell.api import injection
 
+# Every pod of a job has it.
+JOB_VARIABLE = "TRAININGJOB_NAME"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -42,7 +45,7 @@ def place_of(environ: Mapping[str, str]) -> Place | None:
     token = environ.get(injection.REPORT_TOKEN_FILE_VARIABLE)
     is_numbered = injection.INSTANCE_VARIABLE in environ
     return Place(
-        job=environ.get("TRAININGJOB_NAME", ""),
+        job=environ.get(JOB_VARIABLE, ""),
         role=environ.get("TRAININGJOB_REPLICA_NAME", ""),
         index=int(index),
         instance=int(environ.get(injection.INSTANCE_VARIABLE, "0")),

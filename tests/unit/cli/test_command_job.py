@@ -139,6 +139,36 @@ def test_checkpoints_are_mounted_and_named(place: str, folder: str, source: Body
     assert variables_of(job) == {"SWELL_CHECKPOINTS": folder}
 
 
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("import os\nfrom swell.train import Elastic\n", True),
+        ("def main():\n    import swell.train as t\n", True),
+        ("from swell import train\n", True),
+        ("from swell import (\n    connect,\n    train,\n)\n", True),
+        ("import swell\n# from swell.train import Elastic\n", False),
+        ("from swell.trainers import x\nfrom swell import connect  # train\n", False),
+    ],
+)
+def test_scripts_that_train_with_the_library_get_its_parts(
+    tmp_path: Path, text: str, asks: bool
+) -> None:
+    """Without them each pod would train alone, on all of the data; a flag outweighs that."""
+    (tmp_path / "fit.py").write_text(text)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__main__.py").write_text(text)
+
+    def asked(command: str, flag: bool | None = None) -> object:
+        flags = CommandOptions(workdir=str(tmp_path), reporting=flag)
+        return command_job("fit", command.split(), flags, {}).body["spec"].get("reporting")
+
+    expected = True if asks else None
+    assert asked("python fit.py --lr 1") is expected
+    assert asked("python -m mine") is expected
+    assert asked("python -m mine.absent other.py") is None
+    assert (asked("python fit.py", False), asked("sh -c fit", True)) == (False, True)
+
+
 def test_variables_come_from_flags_and_a_file(tmp_path: Path) -> None:
     """A bare name is the caller's; flags outweigh the file."""
     file = tmp_path / "env"

@@ -54,6 +54,34 @@ def test_import_needs_no_torch_and_swell_never_imports_it(tmp_path: Path) -> Non
     assert output.stdout.startswith(b"swell.")
 
 
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({}, ""),
+        ({"TRAININGJOB_NAME": "fit"}, "this pod trains alone"),
+        ({"TRAININGJOB_NAME": "fit", "RANK": "0", "WORLD_SIZE": "1"}, "the size stays as it is"),
+    ],
+)
+def test_pod_that_was_not_told_of_the_others_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str],
+    says: str,
+) -> None:
+    """Its job has not asked for them: all pods would train on all of the data."""
+    for name in ("TRAININGJOB_NAME", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    model = Elastic({"w": np.zeros(1)})
+    for _ in model.batches(4, batch_size=4):
+        with model.step():
+            pass
+    said = capsys.readouterr().err
+
+    assert ("reporting: true" in said, says in said) == (bool(says), True)
+
+
 def test_torch_features_without_torch_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library is imported without torch; what needs it says what is missing."""
     monkeypatch.setitem(sys.modules, "torch", None)

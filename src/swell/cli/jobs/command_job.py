@@ -24,7 +24,7 @@ from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.jobs.launching import add_checkpoints, launched
+from swell.cli.jobs.launching import add_checkpoints, launched, trains_with_library
 from swell.cli.manifests import problems_in, refuse_problems
 from swell.cli.options import days_or_seconds_of, seconds_of
 
@@ -87,6 +87,14 @@ class CommandOptions:
         str, _flag("--checkpoints", "Folder of all pods, or CLAIM:DIR.", "DIR")
     ] = ""
     workdir: Annotated[str, _flag("--workdir", "Working directory; the caller's.", "DIR")] = ""
+    reporting: Annotated[
+        bool | None,
+        typer.Option(
+            "--reporting/--no-reporting",
+            help="Give pods what swell.train needs; by default if the script imports it.",
+            show_default=False,
+        ),
+    ] = None
 
     @property
     def resources(self) -> dict[str, str]:
@@ -105,12 +113,14 @@ def command_job(
         command = launched(command, asked.nproc_per_node)
     options.check_amounts(cpu=asked.cpu, memory=asked.memory, gpu=asked.gpu)
     name = name or random_name("run")
+    reporting = _reporting(command, asked)
     spec: Body = {"replicaSpecs": {ROLE: _role(name, command, asked, environ)}}
     spec |= {"queue": asked.queue} if asked.queue else {}
     spec |= {"after": list(dict.fromkeys(asked.after))} if asked.after else {}
     spec |= {"deadline": _deadline(asked.deadline)} if asked.deadline else {}
     spec |= {"priority": asked.priority} if asked.priority else {}
     spec |= {"frameworkType": asked.framework} if asked.framework else {}
+    spec |= {"reporting": reporting} if reporting is not None else {}
     spec |= {"timeLimit": max(1, round(asked.time_limit))} if asked.time_limit else {}
     metadata: Body = {"name": name}
     labels = dict(_pair(text, "--label") for text in asked.label or ())
@@ -123,6 +133,13 @@ def command_job(
     reading = read(codec.encode(body), COMMAND_LINE)
     refuse_problems(problems_in([reading]))
     return reading.documents[0]
+
+
+def _reporting(command: Sequence[str], asked: CommandOptions) -> bool | None:
+    """Return what the flag says; without it, True for scripts that import the library."""
+    if asked.reporting is not None:
+        return asked.reporting
+    return True if trains_with_library(command, Path(asked.workdir)) else None
 
 
 def _deadline(text: str) -> str:

@@ -1,9 +1,12 @@
-"""How `swell run` starts several workers in a pod, and where a job keeps its checkpoints. Pure."""
+"""How `swell run` starts several workers in a pod, where a job keeps its checkpoints, and whether
+its script trains with the library.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from swell.api.injection import CHECKPOINTS_VARIABLE
@@ -15,6 +18,14 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _LAUNCHER = ("-m", "swell.train.launch")
 # A volume claim and a folder, as `docker run -v` writes them; a folder alone begins otherwise.
 _CLAIM = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?):(/.*)")
+# A script that trains with the library imports it, or a part of it.
+_IMPORT = re.compile(
+    r"^[ \t]*(?:(?:from|import)[ \t]+swell\.train\b"
+    r"|from[ \t]+swell[ \t]+import[ \t]+(?:\([^)]*|[^\n#]*)\btrain\b)",
+    re.MULTILINE,
+)
+# No script is as long; a file of data that is called so is not read as a whole.
+_SCRIPT_BYTES_MAX = 1 << 20
 _WORKERS = frozenset({"gpu", "cpu", "auto"})
 
 
@@ -64,3 +75,26 @@ def add_checkpoints(pod: Body, place: str) -> None:
     # First, so that a variable of that name on the command line outweighs it.
     variable = {"name": CHECKPOINTS_VARIABLE, "value": folder}
     container["env"] = [variable, *container.get("env", ())]
+
+
+def trains_with_library(command: Sequence[str], folder: Path) -> bool:
+    """Whether a Python file that a command names, or a module that it runs, imports `swell.train`.
+
+    Files are looked for in the folder that the command runs in; one that is elsewhere, as in an
+    image, says nothing.
+    """
+    for path in _scripts(command, folder):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if _IMPORT.search(file.read(_SCRIPT_BYTES_MAX).decode(errors="replace")):
+                return True
+    return False
+
+
+def _scripts(command: Sequence[str], folder: Path) -> Iterator[Path]:
+    for before, word in zip(["", *command], command, strict=False):
+        if word.endswith(".py"):
+            yield folder / word
+        elif before == "-m":
+            module = folder.joinpath(*word.split("."))
+            yield module.with_name(f"{module.name}.py")
+            yield module / "__main__.py"

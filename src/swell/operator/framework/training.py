@@ -50,6 +50,8 @@ _SECRET_MODE = 0o400
 _PORT_MAX = 65535
 # Programs that run `swell` as a module.
 _PYTHON = "python"
+# The launcher itself, as a module: what `swell run --nproc-per-node` makes of a command.
+_LAUNCHER = "swell.train.launch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +226,12 @@ def _members_of(spec: Body) -> list[Body]:
 def _launches(container: Body) -> bool:
     """Whether a container's command is `swell launch`, also as a module of Python."""
     parts = [*_texts(container.get("command")), *_texts(container.get("args"))]
-    if len(parts) > 2 and PurePosixPath(parts[0]).name.startswith(_PYTHON) and parts[1] == "-m":
-        parts = parts[2:]
+    if parts and PurePosixPath(parts[0]).name.startswith(_PYTHON) and "-m" in parts:
+        at = parts.index("-m")
+        # All before it are the interpreter's flags; otherwise it is one of a script's.
+        parts = parts[at + 1 :] if all(one.startswith("-") for one in parts[1:at]) else []
+    if parts[:1] == [_LAUNCHER]:
+        return True
     return len(parts) > 1 and PurePosixPath(parts[0]).name == "swell" and parts[1] == "launch"
 
 
