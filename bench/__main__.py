@@ -6,7 +6,9 @@ import argparse
 import importlib
 import json
 import pkgutil
+import signal
 import sys
+from types import FrameType
 
 import bench
 
@@ -14,6 +16,8 @@ import bench
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", help="modules to run; all of them by default")
+    for number in _ENDS:
+        signal.signal(number, _end)
     names = parser.parse_args().names or sorted(
         module.name for module in pkgutil.iter_modules(bench.__path__) if module.name[0] != "_"
     )
@@ -30,6 +34,16 @@ def main() -> int:
     print()
     print(json.dumps(figures))
     return 0
+
+
+# A module ends what it started when it is left by an exception, which these would not be.
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    for one in (*_ENDS, signal.SIGINT):
+        signal.signal(one, signal.SIG_IGN)  # a second signal must not interrupt the ending
+    raise SystemExit(128 + number)
 
 
 def _shown(value: object) -> str:

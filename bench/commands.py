@@ -31,14 +31,11 @@ def run() -> dict[str, object]:
     figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
         machine = Machine(Path(folder))
-        machine.swell("up", "--detach", "--cpu", "64", "--memory", "64Gi", "--name", "here")
-        try:
+        with machine.up("--cpu", "64", "--memory", "64Gi", "--name", "here"):
             _commands(machine, figures)
             _bulk(machine, figures)
             _starts(machine, figures)
             _many(machine, figures)
-        finally:
-            machine.swell("down")
     return figures
 
 

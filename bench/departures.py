@@ -56,11 +56,8 @@ def run() -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="swell-departures-") as name:
         folder = Path(name)
         machine = Machine(folder, library_path(folder))
-        machine.swell("up", "--detach", "--cpu", str(2 * N_EACH), "--memory", "32Gi")
-        try:
+        with machine.up("--cpu", str(2 * N_EACH), "--memory", "32Gi"):
             _preempt_all(machine, folder)
-        finally:
-            machine.swell("down", expect=None)
         return _figures(folder)
 
 

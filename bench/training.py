@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import tempfile
@@ -109,7 +108,6 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
 
 
 def run(names: tuple[str, ...] = tuple(WAYS)) -> dict[str, object]:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # no cluster is left running
     chosen = os.environ.get("WAYS")
     kept = Path(os.environ["RESULT"]) if "RESULT" in os.environ else None
     found: Found = {}

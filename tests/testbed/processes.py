@@ -35,7 +35,7 @@ class ChildProcess:
         self.log_file = log_file
         with log_file.open("ab") as log:
             self._popen = subprocess.Popen(
-                [*_dies_with_parent(), *command],
+                [*dies_with_parent(signal.SIGKILL), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -85,6 +85,7 @@ def free_loopback_ports(n_ports: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def _dies_with_parent() -> list[str]:
-    """A prefix that has the kernel end the program when a killed test run cannot do it."""
-    return ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+def dies_with_parent(number: signal.Signals) -> list[str]:
+    """A prefix that has the kernel signal the program when a killed test run cannot do it."""
+    way = ["setpriv", "--pdeathsig", number.name.removeprefix("SIG"), "--"]
+    return way if shutil.which("setpriv") else []

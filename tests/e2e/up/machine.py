@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +16,12 @@ import msgspec
 
 from swell.api.meta import Body
 from swell.cluster.home import lock_holder
+from tests.testbed.processes import dies_with_parent
 
 SWELL = (sys.executable, "-m", "swell.cli.main")
 WITHIN_S = 60.0
+# A cluster gives its pods 40 s to end, and its parts ten more.
+ENDS_S = 70.0
 FLAGS = ("--cpu", "16", "--memory", "16Gi", "--name", "here")
 # What this test run has and a user has not: a file left to the end of a command is no error there.
 OURS = frozenset({"KUBECONFIG", "SWELL_HOME", "PYTHONWARNINGS"})
@@ -68,6 +72,38 @@ class Machine:
 
     def start(self) -> None:
         self.swell("up", "--detach", *FLAGS)
+
+    @contextmanager
+    def up(self, *flags: str) -> Iterator[None]:
+        """A cluster for as long as the body runs; nothing of it runs afterwards.
+
+        It is a child of this process, which the kernel asks to end if this process is killed: a
+        cluster in the background would stay.
+        """
+        with (self.folder / "up.err").open("ab") as errors:
+            child = subprocess.Popen(
+                [*dies_with_parent(signal.SIGTERM), *SWELL, "up", *flags],
+                env=self.environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,  # a signal to the group of this process is not for it
+            )
+        try:
+            assert child.stdout is not None
+            first = child.stdout.readline()  # written when all parts are ready
+            assert first, (self.folder / "up.err").read_text()
+            yield
+        finally:
+            child.terminate()
+            try:
+                child.wait(ENDS_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            finally:
+                self.swell("down", expect=None)  # processes of containers that outlived it
 
     def kill(self) -> None:
         """As if the power of the cluster's process were cut."""
