@@ -27,13 +27,13 @@ from swell.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from swell.cluster.embedded.controllers.pods import is_finished
 from swell.cluster.embedded.controllers.volumes import (
     PROVISIONER,
     ClaimSnapshot,
     VolumeSnapshot,
     decide_claim,
     decide_volume,
+    keeps_claims,
 )
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -66,7 +66,7 @@ class VolumeActor:
         used = {
             (pod.metadata.namespace, one.persistent_volume_claim.claim_name)
             for pod in pods
-            if not is_finished(pod)
+            if keeps_claims(pod)
             for one in pod.spec.volumes
             if one.persistent_volume_claim is not None
         }

@@ -23,7 +23,7 @@ from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.model.volumes.preparation import lost_pins
+from swell.scheduler.model.volumes.preparation import lost_pins, waiting_pins
 from swell.scheduler.model.volumes.reservations import VolumeChoice
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.plugins.predicates import binds_devices, binds_volumes
@@ -69,6 +69,8 @@ class SchedulingPlan:
     volumes: dict[Task, VolumeChoice]
     # Claims that are to be provisioned on a node that is gone.
     lost_pins: dict[str, str]
+    # Those that are to be provisioned on a node where no pod of theirs is placed now.
+    waiting_pins: dict[str, str]
     # The devices of the tasks that are to be bound.
     devices: dict[Task, DeviceChoice]
     # Claims whose devices are in the way of the waiting pods that alone may use them.
@@ -115,6 +117,7 @@ def run_cycle(
         not_applied=dict(not_applied(session, session.jobs)),
         volumes=_volumes(session) if binds_volumes(config) else {},
         lost_pins=lost_pins(snapshot) if binds_volumes(config) else {},
+        waiting_pins=waiting_pins(snapshot) if binds_volumes(config) else {},
         devices=_devices(session) if binds_devices(config) else {},
         deallocations=_deallocations(session) if binds_devices(config) else (),
         pod_refusals=lambda job: dict(pod_refusals(session, job)),

@@ -204,6 +204,11 @@ async def remove(cluster: Cluster, name: str, n: int) -> None:
         await cluster.delete(PODS, Key(NAMESPACE, f"{name}-{at}"), Deletion(grace_s=1))
     await cluster.delete(POD_GROUPS, Key(NAMESPACE, name))
 
+    async def are_gone() -> bool:
+        return not any(one.metadata.name.startswith(f"{name}-") for one in await pods_of(cluster))
+
+    await until(are_gone)
+
 
 async def pods_of(cluster: Cluster) -> list[Pod]:
     return list((await cluster.list(PODS, Selection(NAMESPACE))).items)

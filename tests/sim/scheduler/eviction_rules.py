@@ -23,7 +23,7 @@ from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import CPU
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.sim.faults.network import CLIENT_TIMEOUT_S
-from swell.sim.observation import pod_states, states
+from swell.sim.observation import ENDED, pod_states, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.departure_rules import OpenDeadlines
 from tests.sim.scheduler.observation import (
@@ -253,3 +253,23 @@ class SaversSpared:
             return
         if self._deadlines.is_open(before):
             yield f"{commit.key} deleted before it had saved"
+
+
+@dataclass
+class EndedKept:
+    """G6: no pod that has succeeded or failed is deleted by the scheduler.
+
+    It holds no room, and all that tells its job how it ended is the pod.
+    """
+
+    world: SimulatedWorld
+    name: str = "G6 ended pods kept"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or not commit.actor.startswith(SCHEDULER):
+            return
+        if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
+            return
+        if before.status.phase in ENDED:
+            yield f"{commit.key} deleted after it had {before.status.phase.value}"

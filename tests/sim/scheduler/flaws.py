@@ -337,7 +337,14 @@ def keeps_volumes(scheduler: Scheduler) -> None:
     preparer._forget = lambda batch: preparer._batches.pop(batch, None)
 
 
+def waits_for_ever_on_a_node(scheduler: Scheduler) -> None:
+    """Claims keep a node where no volume comes once their gang cannot be placed there any more."""
+    preparer: Any = scheduler.preparer
+    preparer._pins.watch = lambda *_: {}
+
+
 PLANTED_IN_STORAGE: Mapping[str, Flaw] = {
+    "scheduler leaves claims to nodes without their pods": waits_for_ever_on_a_node,
     "scheduler binds before volumes are there": binds_first,
     "scheduler keeps the volumes of gangs that failed": keeps_volumes,
 }

@@ -35,7 +35,7 @@ from swell.sim.observation import all_of, one_of, pod_states, pods_in, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import jobs_in
 from tests.sim.scheduler.domain_rules import DomainsKept
-from tests.sim.scheduler.eviction_rules import SaversSpared, VictimsMarked
+from tests.sim.scheduler.eviction_rules import EndedKept, SaversSpared, VictimsMarked
 from tests.sim.scheduler.observation import (
     BINDING,
     Sent,
@@ -77,6 +77,7 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         NodesHold(world, sends),
         BoundOnce(world, sends),
         VictimsMarked(world),
+        EndedKept(world),
         SaversSpared(world),
         QuotaKept(world),
         SamePlacement(world),

@@ -10,6 +10,7 @@ from swell.api.devices import ResourceClaim
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     DEVICE_CLASSES,
+    PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -18,10 +19,12 @@ from swell.api.kinds import (
 )
 from swell.api.kinds import NODES as NODE_KIND
 from swell.api.meta import Body, Key
+from swell.api.storage import PersistentVolumeClaim
 from swell.cluster.embedded.controllers.volumes import PROVISIONER
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
+from swell.scheduler.model.volumes.claims import selected_node
 from swell.sim.actors.fleet import Fleet
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import USER, Scenario
@@ -324,6 +327,14 @@ async def failing_volumes(world: SimulatedWorld) -> None:
     keeper.break_when_bound("ant", away_s=20)
 
 
+async def stranded_volumes(world: SimulatedWorld) -> None:
+    """Provisioning hangs on a node that is cordoned for good as soon as a claim is sent there."""
+    _, keeper = await arrive(world, n_cpus=2)
+    await have_storage(world, hangOn="node-a")
+    cordon_when_selected(world, "node-a")
+    await keeper.submit(Gang("ant", size=5, minimum=5, runs_s=10, storage="folders"))
+
+
 async def have_devices(
     world: SimulatedWorld, n_devices: int, nodes: tuple[str, ...] = ("node-a", "node-b")
 ) -> None:
@@ -386,6 +397,20 @@ async def cards(world: SimulatedWorld) -> None:
     world.fleet.lose("node-b", 30, dies=world.chance.uniform("dies") < 0.5)
 
 
+def cordon_when_selected(world: SimulatedWorld, node: str) -> None:
+    """Cordons a node for good as soon as a volume is to be made there."""
+    seen: list[str] = []
+
+    def on_commit(commit: Commit) -> None:
+        if seen or commit.after is None or commit.collection != str(PERSISTENT_VOLUME_CLAIMS):
+            return
+        if selected_node(commit.after.typed(PersistentVolumeClaim)) == node:
+            seen.append(node)
+            world.spawn(set_cordon(world, node, is_on=True))
+
+    world.storage.on_commit.append(on_commit)
+
+
 def cordon_when_allocated(world: SimulatedWorld, node: str) -> None:
     """Cordons a node for good as soon as a claim has got devices of it."""
     seen: list[str] = []
@@ -432,7 +457,7 @@ WITH_SAVERS = (Scenario("save", save, disturbances=RATES_MAX, settle_s=3000, res
 # Those with volumes.
 IN_STORAGE = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
-    for play in (volumes, failing_volumes)
+    for play in (volumes, failing_volumes, stranded_volumes)
 )
 # Those with devices.
 WITH_DEVICES = tuple(

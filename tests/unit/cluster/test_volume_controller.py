@@ -8,6 +8,7 @@ import pytest
 
 from swell.api import codec
 from swell.api.core import Node
+from swell.api.pod import Pod
 from swell.api.storage import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -23,6 +24,7 @@ from swell.cluster.embedded.controllers.volumes import (
     VolumeSnapshot,
     decide_claim,
     decide_volume,
+    keeps_claims,
 )
 from swell.runtime.plan import CreateObject, DeleteObject, PatchObject, PatchStatus
 from tests.storage_objects import a_bound_claim, a_claim, a_class, a_volume
@@ -152,6 +154,22 @@ def test_claim_in_use_stays(is_used: bool) -> None:
     body["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": protection}
 
     assert bool(decide_claim(seen(body, is_used=is_used), 0).actions) is not is_used
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "keeps"),
+    [
+        ("", "Pending", False),
+        ("a", "Pending", True),
+        ("a", "Running", True),
+        ("a", "Failed", False),
+    ],
+)
+def test_pods_without_a_node_keep_no_claims(node: str, phase: str, keeps: bool) -> None:
+    """They wait for a claim of the same name, and with this one they cannot start."""
+    pod = codec.convert({"spec": {"nodeName": node}, "status": {"phase": phase}}, Pod)
+
+    assert keeps_claims(pod) is keeps
 
 
 def test_volume_goes_with_its_claim() -> None:

@@ -1,12 +1,14 @@
 """Takes selected nodes back from volume claims that are still unbound.
 
 A claim with a selected node is provisioned there or nowhere. Kubernetes takes that node back when
-provisioning fails, but not when it hangs, and not when the node has gone.
+provisioning fails, but not when it hangs, and not when the node has gone. A batch takes it back at
+its own deadline. It may have been given up before, or belong to an earlier process, and no pod can
+be placed on the node any more: then the claim has as long again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from swell.api.meta import Key
@@ -30,6 +32,9 @@ class PinRemover:
     ) -> None:
         self._cache = cache
         self._writer = writer
+        self._clock = clock
+        # By claim and node: until when a volume may be made there with no pod placed on it.
+        self._deadlines: dict[tuple[str, str], float] = {}
         # Claims with the node that is to be taken back from them.
         self._queue = WorkQueue[tuple[Key, str]](clock=clock, random=random)
 
@@ -38,6 +43,20 @@ class PinRemover:
         for claim, node in pins.items():
             namespace, _, name = claim.partition("/")
             self._queue.add((Key(namespace, name), node))
+
+    def watch(self, pins: Mapping[str, str], timeout_s: float) -> dict[str, str]:
+        """Queue those nodes that have been among the given ones for so long, and return them."""
+        now = self._clock.monotonic()
+        deadlines = {pin: self._deadlines.get(pin, now + timeout_s) for pin in pins.items()}
+        overdue = {claim: node for (claim, node), ends in deadlines.items() if ends <= now}
+        # A refusal is not repeated in every cycle.
+        deadlines |= dict.fromkeys(overdue.items(), now + timeout_s)
+        self._deadlines = deadlines
+        self.add(overdue)
+        return overdue
+
+    def deadlines(self) -> Iterable[float]:
+        return self._deadlines.values()
 
     async def take_back(self, pins: Sequence[SelectNode]) -> None:
         """Make one attempt for claims that a batch is given up for; what fails is queued."""

@@ -119,6 +119,7 @@ class Preparer:
     def take(self, plan: SchedulingPlan, timeout_s: float) -> None:
         """Queue the bindings of a plan: at once, or after the devices and volumes of their gang."""
         self._pins.add(plan.lost_pins)
+        self._avoid(self._pins.watch(plan.waiting_pins, timeout_s))
         jobs = {
             task.job.key
             for task, choice in plan.volumes.items()
@@ -160,7 +161,8 @@ class Preparer:
         return len(self._batches)
 
     def next_deadline(self) -> float | None:
-        return min((b.deadline for b in self._batches if not b.is_failed), default=None)
+        times = [b.deadline for b in self._batches if not b.is_failed]
+        return min((*times, *self._pins.deadlines()), default=None)
 
     # --- working
 

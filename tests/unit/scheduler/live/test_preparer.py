@@ -18,6 +18,7 @@ from swell.cluster.embedded.controllers.volumes import PROVISIONER
 from swell.runtime.cluster import merge_patch
 from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
 from swell.scheduler.live.settings import SchedulerSettings
+from swell.scheduler.model.volumes.claims import selected_node
 from tests.storage_objects import HOST, a_claim, a_class, a_volume, mounts
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 from tests.volume_actor import VolumeActor
@@ -310,3 +311,44 @@ def test_claims_that_are_mended_need_no_restart() -> None:
         await until(stage, bound(stage, 2))
 
     played(play)
+
+
+def test_claim_that_waits_for_a_node_without_its_pod_goes_elsewhere_in_time() -> None:
+    """Provisioning hangs on a node that takes no pods any more: the batch has not waited on."""
+
+    async def play(stage: Stage) -> None:
+        await have_nodes(stage, "a", "b")
+        await have(stage, folders(hangOn="a"), *(a_claim(f"data-{i}", FOLDERS) for i in range(2)))
+        await stage.change_node("b", unschedulable=True)
+        stage.start()
+        await gang(stage, 2)
+        await stage.sleep(10)
+        await stage.change_node("a", unschedulable=True)
+        await stage.change_node("b", unschedulable=None)
+        await stage.kill()  # the next process has no record of when the wait began
+        stage.start()
+        await stage.sleep(30)
+        assert {selected_node(one) for one in (await claims_of(stage)).values()} == {"a"}
+        await until(stage, bound(stage, 2))
+
+        assert set((await stage.where()).values()) == {"b"}
+
+    played(play, with_timeout(40))
+
+
+def test_claim_of_another_scheduler_keeps_its_node() -> None:
+    """It may have selected the node, and takes it back by rules of its own."""
+
+    async def play(stage: Stage) -> None:
+        await have_nodes(stage, "a", "b")
+        claim = a_claim("data-0", FOLDERS, notes={SELECTED_NODE: "a"})
+        await have(stage, folders(hangOn="a"), claim)
+        await stage.change_node("a", unschedulable=True)
+        await stage.pod("other", volumes=mounts("data-0"), schedulerName="default-scheduler")
+        stage.start()
+        await gang(stage, 1)
+        await stage.sleep(200)
+
+        assert selected_node((await claims_of(stage))["data-0"]) == "a"
+
+    played(play, with_timeout(20))

@@ -23,8 +23,11 @@ from swell.api.storage import (
     StorageClass,
 )
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.controllers.pods import is_finished
-from swell.cluster.embedded.controllers.volumes import ClaimSnapshot, VolumeSnapshot
+from swell.cluster.embedded.controllers.volumes import (
+    ClaimSnapshot,
+    VolumeSnapshot,
+    keeps_claims,
+)
 from swell.runtime.cache import CacheIndex
 from swell.runtime.informer import Informer
 
@@ -84,7 +87,7 @@ class VolumeSnapshots:
             self.volumes.by_index(VOLUMES_BY_CLAIM.name, key),
             self.volumes.by_index(VOLUMES_BY_CLASS.name, name),
             self.nodes.get(Key("", node)) if node else None,
-            any(not is_finished(pod) for pod in self.pods.by_index(PODS_BY_CLAIM.name, key)),
+            any(map(keeps_claims, self.pods.by_index(PODS_BY_CLAIM.name, key))),
             self.folders,
         )
 

@@ -17,6 +17,7 @@ from swell.api.core import Node, ObjectReference
 from swell.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from swell.api.matching import is_empty_selector, selector_matches
 from swell.api.meta import Body
+from swell.api.pod import Pod
 from swell.api.quantity import QuantityText
 from swell.api.storage import (
     BIND_COMPLETED,
@@ -31,6 +32,7 @@ from swell.api.storage import (
     StorageClass,
 )
 from swell.cluster.embedded.builtin.storage import CLAIM_PROTECTION, VOLUME_PROTECTION
+from swell.cluster.embedded.controllers.pods import is_finished
 from swell.runtime.plan import Action, CreateObject, DeleteObject, PatchStatus, Plan, patch_object
 
 PROVISIONER: Final = "elasticdeeplearning.ai/host-path"
@@ -49,7 +51,7 @@ class ClaimSnapshot:
     reserved: tuple[PersistentVolume, ...]  # those that name it
     open_volumes: tuple[PersistentVolume, ...]  # of its class, for a claim that does not wait
     node: Node | None  # that a scheduler has selected
-    is_used: bool  # by a pod that has not finished
+    is_used: bool  # by a pod that `keeps_claims`
     folders: str  # where the folders of provisioned volumes are; empty for none
 
 
@@ -62,6 +64,14 @@ class VolumeSnapshot:
 
 
 # --- claims
+
+
+def keeps_claims(pod: Pod) -> bool:
+    """Whether the claims of a pod stay although they are deleted.
+
+    Those of a pod without a node go: it cannot start with a claim that is being deleted.
+    """
+    return bool(pod.spec.node_name) and not is_finished(pod)
 
 
 def decide_claim(snapshot: ClaimSnapshot, now: float) -> Plan:

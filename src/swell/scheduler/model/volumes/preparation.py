@@ -231,6 +231,24 @@ def lost_pins(snapshot: SchedulerSnapshot) -> dict[str, str]:
     }
 
 
+def waiting_pins(snapshot: SchedulerSnapshot) -> dict[str, str]:
+    """Returns the claims of waiting pods that are to be provisioned on a node that is there.
+
+    Those on which a placed pod counts are left out, and those that pods of another scheduler use:
+    it may have selected the node.
+    """
+    table, nodes = snapshot.volumes, snapshot.nodes
+    found: dict[str, str] = {}
+    for key, node in sorted(table.objects.pinned.items()):
+        place, users = nodes.find(node), table.reservations.users.get(key, {}).values()
+        is_gone = place < 0 or nodes.objects[place] is None
+        if is_gone or not users or table.reservations.is_chosen(key):
+            continue
+        if all(map(_is_waiting, users)):
+            found[key] = node
+    return found
+
+
 def _is_waiting(task: Task) -> bool:
     return task.job is not None and not task.is_foreign and task.status is TaskStatus.PENDING
 
