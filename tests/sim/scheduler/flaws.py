@@ -19,6 +19,7 @@ from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.saving import eviction_of
 from swell.api.times import SKEW_S, parse_time
+from swell.runtime.cluster import Deletion
 from swell.scheduler import eviction_units, session
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.domains import Domains
@@ -284,6 +285,19 @@ def impatient(scheduler: Scheduler) -> None:
     scheduler.evictor._patience_s = lambda pod: 0.0  # type: ignore[method-assign]
 
 
+def deletes_by_uid_alone(scheduler: Scheduler) -> None:
+    """A victim is deleted whatever has become of it since that was decided."""
+    evictor, cluster = scheduler.evictor, scheduler.evictor._cluster
+
+    class Indifferent:
+        patch = cluster.patch
+
+        async def delete(self, resource: Any, key: Key, deletion: Deletion) -> Any:
+            return await cluster.delete(resource, key, Deletion(uid=deletion.uid))
+
+    evictor._cluster = Indifferent()  # type: ignore[assignment]
+
+
 PLANTED: Mapping[str, Flaw] = {
     "scheduler keeps a stale group policy": stale_policy,
     "scheduler does not count binds under way": uncounted_binds,
@@ -293,6 +307,7 @@ PLANTED: Mapping[str, Flaw] = {
     "scheduler decides before it knows": hasty,
     "scheduler evicts without a record": unrecorded,
     "scheduler evicts without telling the group": silent,
+    "scheduler deletes victims that have ended": deletes_by_uid_alone,
     "scheduler ignores quotas": generous,
     "scheduler takes the undecodable for absent": blind,
     "scheduler goes on half-changed": half_changed,
