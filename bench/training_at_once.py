@@ -82,11 +82,16 @@ def measure_at_once(
     return found
 
 
+def add_events(news: Found, more: Found) -> None:
+    """Add the events of another run of the same day."""
+    for name, measured in more.items():
+        news[name] = merged(news.get(name, {}), measured, adds=True)
+
+
 def _so_far(before: Found, started: Sequence[Running]) -> Found:
     news: Found = {}
     for one in started:
-        for name, measured in _read(one).items():
-            news[name] = merged(news.get(name, {}), measured, adds=True)
+        add_events(news, _read(one))
     adds = bool(os.environ.get("MORE"))
     return before | {
         name: merged(before.get(name, {}), measured, adds=adds) for name, measured in news.items()

@@ -1,15 +1,22 @@
-"""Writes docs/training-figures.md and its picture from what `bench training` has kept."""
+"""Writes docs/training-figures.md and its picture from what `bench training` has kept.
+
+Files that are named take part in it first: results of runs on other machines, whose events replace
+those of their ways and events, or with `MORE=1` are added to them.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
 import string
+import sys
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from bench.training_at_once import Found, add_events, merged
 from bench.training_figures import CHANGES, Events, Row, rows
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -45,8 +52,8 @@ Every dot is one event, every bar ends at the median; the axis is logarithmic.
 
 OUTRO = """\
 
-On A eight ways were measured at once, each on two processors of its own: the load there is that of
-all eight together.
+Where a machine has 16 processors, eight ways were measured at once, each on two processors of its
+own: the load there is that of all eight together.
 
 What the words mean:
 
@@ -87,7 +94,8 @@ export PYTHONPATH="$PWD/src:$PWD/core" SWELL_TORCH_PYTHON="$(command -v python3)
 AT_ONCE=1 ROUNDS=100 RESULT=figures.json python3 -m bench training
 ```
 
-A way `on a GPU` has the state of its four members on one, by NCCL.
+`python -m tools.write_training_figures figures.json` takes such results over. A way `on a GPU` has
+the state of its four members on one, by NCCL.
 """
 
 
@@ -154,8 +162,19 @@ def _x(seconds: float) -> float:
     return LEFT + share * (WIDTH - RIGHT - LEFT)
 
 
+def taken_over(found: Found, others: Sequence[Found], *, adds: bool) -> Found:
+    """The kept events with those of other runs."""
+    news: Found = {}
+    for other in others:
+        add_events(news, other)
+    return found | {way: merged(found.get(way, {}), news[way], adds=adds) for way in news}
+
+
 def main() -> int:
-    found: Events = json.loads(RESULT.read_text())
+    found: Found = json.loads(RESULT.read_text())
+    if others := [json.loads(Path(name).read_text()) for name in sys.argv[1:]]:
+        found = taken_over(found, others, adds=bool(os.environ.get("MORE")))
+        RESULT.write_text(json.dumps(found, indent=1) + "\n")
     PAGE.write_text(page(found))
     PICTURE.write_text(picture(found))
     return 0

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 # A network that is disturbed for a while breaks a group several times, too.
 N_TRIES, TRY_S = 10, 60.0
+# As long as the address and the cause that gloo names; its advice comes after them.
+LINE_MAX = 240
 
 
 @dataclass(slots=True)
@@ -33,9 +35,15 @@ class Setbacks:
             often = "" if self._n_times == 1 else f", for the {self._n_times}th time"
             self.warn(
                 f"the group of {len(members)} broke up after step {step}{often}, and forms anew:"
-                f" {type(error).__name__}: {error}"
+                f" {type(error).__name__}: {_first_line(error)}"
             )
 
     def is_too_much(self, now: float) -> bool:
         """Whether the same members have failed so often, and for so long, that nobody has died."""
         return self._n_times >= N_TRIES and now - self._since >= TRY_S
+
+
+def _first_line(error: Exception) -> str:
+    """Returns what an error says, without the places in its code that a library adds."""
+    line = next(iter(str(error).splitlines()), "")
+    return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}..."

@@ -12,7 +12,7 @@ import pytest
 from bench import training_at_once
 from bench.training_at_once import Found, Running, merged
 from bench.training_figures import UNNAMED, Events, rows, table
-from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture
+from tools.write_training_figures import PAGE, PICTURE, RESULT, page, picture, taken_over
 
 EVENT = {"load": 3.0, "rejoin_pause_s": 0.1, "full_s": 5.0, "join_s": 0.2, "n_redone": 0}
 FOUND: Events = {
@@ -81,6 +81,19 @@ def test_a_run_leaves_the_events_that_it_has_not_caused() -> None:
 
     assert replaced == {"kill one": [{"n": 3}], "4 to 2": [{"n": 2}]}
     assert added == {"kill one": [{"n": 1}, {"n": 3}], "4 to 2": [{"n": 2}]}
+
+
+def test_results_of_other_machines_are_taken_over() -> None:
+    """Those of several runs together; ways and events that they do not have stay."""
+    kept: Found = {"a": {"kill one": [{"n": 0}], "4 to 2": [{"n": 1}]}, "b": {"kill one": []}}
+    others: list[Found] = [{"a": {"kill one": [{"n": 2}]}}, {"a": {"kill one": [{"n": 3}]}}]
+
+    replaced = taken_over(kept, others, adds=False)
+    added = taken_over(kept, others, adds=True)
+
+    assert replaced["a"] == {"kill one": [{"n": 2}, {"n": 3}], "4 to 2": [{"n": 1}]}
+    assert added["a"]["kill one"] == [{"n": 0}, {"n": 2}, {"n": 3}]
+    assert replaced["b"] == kept["b"]
 
 
 def test_a_way_that_is_named_twice_is_measured_twice(

@@ -47,3 +47,16 @@ def test_all_else_is_taken_for_a_death(
 ) -> None:
     """Networks that are disturbed for a while, deaths in a row, and progress."""
     assert not failed(*groups, every_s=every_s)[0]
+
+
+def test_log_has_one_line_for_an_error() -> None:
+    """Torch adds the places in its code, and gloo its advice."""
+    log: list[str] = []
+    error = RuntimeError(
+        "Read error: Connection reset by peer. " + "Look there. " * 99 + "\n\nAt:\n"
+    )
+    Setbacks(log.append).add(3, MEMBERS, error, 0.0)
+
+    assert "Connection reset by peer" in log[0]
+    assert "\n" not in log[0]
+    assert len(log[0]) < 400
