@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -210,7 +211,8 @@ async def local_disks(stage: Stage) -> None:
 
     async def is_refused() -> bool:
         found = await stage.cluster.get(POD_GROUPS, Key(NAMESPACE, "by-hand"))
-        return any("has no volume there" in one.message for one in found.status.conditions)
+        why = rf"claim {NAMESPACE}/by-hand-\d \(1Gi, class '{LOCAL}'\) has no volume there: "
+        return any(re.search(why, one.message) for one in found.status.conditions)
 
     await until(is_refused)
     assert not any(one.spec.claim_ref for one in await stage.volumes())
