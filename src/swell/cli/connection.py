@@ -35,6 +35,13 @@ class ClusterConnection:
     def embedded(self) -> bool:
         return self.home is not None
 
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """The names that our scheduler has there besides its own, as far as that is known."""
+        from swell.scheduler.model.snapshot import SOLE_SCHEDULER_NAMES
+
+        return SOLE_SCHEDULER_NAMES if self.embedded else frozenset()
+
     def namespace(self, asked: str, in_manifest: str = "") -> str:
         """Returns the namespace to use: the flag's, else the manifest's, else the context's."""
         return asked or in_manifest or self.access.namespace or "default"

@@ -195,7 +195,8 @@ class JobHandle:
 
             name = parse_target_name([f"{self._found.resource.plural}/{self.name}"])
             target = read_target(name, self.namespace, connection.client)
-            report = report_on(target, read_input(connection.client, target), read_config(""), ())
+            found = read_input(connection.client, target)
+            report = report_on(target, found, read_config(""), connection.scheduler_names)
         return render(report, time.time())
 
     def position(self) -> QueuePosition | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swell.autoscaler.controller import run_autoscaler
-from swell.autoscaler.settings import EMBEDDED
+from swell.autoscaler.settings import EMBEDDED as AUTOSCALING
 from swell.cluster import home as homes
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
@@ -58,6 +58,7 @@ from swell.runtime.health import HealthChecks
 from swell.runtime.manager import Manager
 from swell.runtime.watchdog import watch_loop
 from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.settings import EMBEDDED as SCHEDULING
 from swell.up.page import PagePlace, serve_page, take_place
 
 WHAT = "swell up"
@@ -151,7 +152,9 @@ class _Parts:
         )
         add_services(self._manager, self._api, self._rng, controllers)
         agent = self._add_nodes(machine, options.agent)
-        scheduler = Scheduler(self._as("swell-scheduler"), clock=self._clock, random=self._rng)
+        scheduler = Scheduler(
+            self._as("swell-scheduler"), SCHEDULING, clock=self._clock, random=self._rng
+        )
         self._manager.add("scheduler", scheduler.run)
         self._manager.add("autoscaler", self._autoscale)
         self._manager.add("TrainingJob operator", self._operate_training_jobs)
@@ -205,7 +208,7 @@ class _Parts:
 
     async def _autoscale(self) -> None:
         await run_autoscaler(
-            self._as("swell-autoscaler"), settings=EMBEDDED, clock=self._clock, random=self._rng
+            self._as("swell-autoscaler"), settings=AUTOSCALING, clock=self._clock, random=self._rng
         )
 
     async def _operate_training_jobs(self) -> None:

@@ -72,6 +72,7 @@ def explain(
 
     name = parse_target_name(arguments)
     settings = read_config(config)
+    names = frozenset(scheduler_name or ())
     if namespace and name.namespace and namespace != name.namespace:
         raise CommandError("two namespaces are given", "leave one of them out", 2)
     if files:
@@ -89,8 +90,9 @@ def explain(
                     raise
                 return
             found = read_input(connection.client, target)
+            names |= connection.scheduler_names
     now = time.time()  # wall time: it is compared with timestamps of the cluster
-    report = report_on(target, found, settings, scheduler_name or (), now)
+    report = report_on(target, found, settings, names, now)
     if output is None:
         sys.stdout.write(printable(render(report, now)))
     else:

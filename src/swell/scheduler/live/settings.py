@@ -15,6 +15,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
 from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError
 from swell.scheduler.config_file import parse
+from swell.scheduler.model.snapshot import SOLE_SCHEDULER_NAMES
 
 log = get_logger(__name__)
 
@@ -52,6 +53,10 @@ class SchedulerSettings:
     gpu_drivers: tuple[str, ...] = DEFAULT_DRIVERS
     # How long a victim may not take its room back from its preemptor.
     cooldown_s: float = 300.0
+
+
+# The cluster in one process has no other scheduler.
+EMBEDDED: Final = SchedulerSettings(scheduler_names=tuple(sorted(SOLE_SCHEDULER_NAMES)))
 
 
 class ConfigMeter(Protocol):

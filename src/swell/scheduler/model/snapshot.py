@@ -58,6 +58,8 @@ from swell.scheduler.model.tasks import (
 from swell.scheduler.model.twins import may_have_twins, read_twin
 
 SCHEDULER_NAMES = frozenset({"swell"})
+# Where no other scheduler is, pods that name one, or none, would wait for ever.
+SOLE_SCHEDULER_NAMES = SCHEDULER_NAMES | {"volcano", "default-scheduler"}
 
 
 class SchedulerSnapshot:
