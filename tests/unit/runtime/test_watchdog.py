@@ -46,7 +46,7 @@ def test_stall_is_logged_with_its_stack_and_counted(monkeypatch: pytest.MonkeyPa
     (line,) = lines
     assert line["event"] == "event loop stalled"
     assert "block_the_loop" in str(line["stack"])
-    assert 0.7 < float(str(line["seconds"])) < 5
+    assert float(str(line["seconds"])) > 0.7
     shown = metrics.exposition().decode()
     assert "swell_event_loop_stalls_total 1.0" in shown
     assert "swell_event_loop_stalled_seconds_total" in shown

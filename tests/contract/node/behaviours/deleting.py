@@ -36,12 +36,11 @@ async def killed_after_the_grace_period(bench: Bench) -> None:
 @behaviour
 async def grace_may_be_shortened(bench: Bench) -> None:
     """The deletion's own grace period counts, not the pod's."""
-    await bench.pod(f"trap '' TERM; echo up; {FOREVER}", terminationGracePeriodSeconds=60)
+    await bench.pod(f"trap '' TERM; echo up; {FOREVER}", terminationGracePeriodSeconds=3600)
     await bench.log_has("up")
-    began = time.monotonic()
     await bench.deleted(grace_s=1)
 
-    assert time.monotonic() - began < 30
+    assert await bench.is_gone()
 
 
 @behaviour
@@ -106,12 +105,10 @@ async def pre_stop_may_be_a_pause(bench: Bench) -> None:
 @behaviour
 async def force_waits_for_nothing(bench: Bench) -> None:
     """Without grace the object is gone at once."""
-    await bench.pod(f"trap '' TERM; {FOREVER}", terminationGracePeriodSeconds=60)
+    await bench.pod(f"trap '' TERM; {FOREVER}", terminationGracePeriodSeconds=3600)
     await bench.runs()
-    began = time.monotonic()
     await bench.deleted(grace_s=0)
 
-    assert time.monotonic() - began < 10
     assert await bench.is_gone()
 
 
@@ -149,13 +146,11 @@ async def while_it_waits(bench: Bench) -> None:
 @behaviour
 async def when_it_has_ended(bench: Bench) -> None:
     """The object of a finished pod just goes."""
-    await bench.pod("exit 0")
+    await bench.pod("exit 0", terminationGracePeriodSeconds=3600)
     await bench.ended()
-    began = time.monotonic()
     pod = await bench.deleted()
 
     assert pod["status"]["phase"] == "Succeeded"
-    assert time.monotonic() - began < 20
 
 
 @behaviour

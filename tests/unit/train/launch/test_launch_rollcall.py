@@ -63,11 +63,9 @@ def test_all_members_get_all_seats(server: RollCallServer) -> None:
 def test_call_that_is_over_ends_without_seats(server: RollCallServer) -> None:
     """A member of the plan died before it came."""
     plan = a_plan(server, 2)
-    started = time.monotonic()
-    give_up = started + 0.2
+    give_up = time.monotonic() + 0.2
 
     assert call_roll(plan, 0, (1,), SECRET, lambda: time.monotonic() > give_up) is None
-    assert time.monotonic() - started < 2.0
 
 
 def test_wrong_secret_gets_no_answer(server: RollCallServer) -> None:
