@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import socket
 import threading
+from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +20,7 @@ from swell.train.bus.plan import NOTHING, GroupPlan, Held, Member
 from swell.train.errors import GroupBrokenError, TrainError, UnsavableStateError
 from swell.train.state.ledger import Progress, TrainLedger, UserState
 from swell.train.state.replication import replicate
-from swell.train.state.tree import TreeCodec, copied, pieces
+from swell.train.state.tree import TensorSpec, TreeCodec, copied, pieces
 
 PLAIN = st.recursive(
     st.none()
@@ -72,8 +74,43 @@ def test_arrays_come_back_and_copies_are_their_own() -> None:
     assert back["b"][1].shape == (0, 4)
 
 
+class Color(str, enum.Enum):
+    RED = "red"
+
+
+def test_values_that_look_plain_come_back_as_what_they_are() -> None:
+    """The mean of an array is a float and a scalar of numpy; a member of an enumeration is a text.
+
+    msgpack refuses both, hours later, when the first newcomer comes or the first save is due.
+    """
+    codec = TreeCodec()
+    mean, count, word = np.arange(4.0).mean(), np.int64(3), np.str_("a")
+    tree = {"mean": mean, "n": [count], "word": word, "color": Color.RED, np.int64(7): 2**70}
+
+    back = codec.unpack(codec.pack(tree))
+
+    assert back == {"mean": 1.5, "n": [3], "word": "a", "color": "red", 7: 2**70}
+    assert [type(back["mean"]), type(back["n"][0]), type(back["word"])] == [
+        np.float64,
+        np.int64,
+        np.str_,
+    ]
+    assert f"{back['n'][0]:d}" == "3"
+
+
+def test_the_state_of_another_framework_is_refused() -> None:
+    """The message names its tensors."""
+    packed = TreeCodec().pack({"a": np.ones(2)})
+    specs = [TensorSpec("torch", "float32", (2,))]
+
+    with pytest.raises(UnsavableStateError, match="the state has tensors of torch"):
+        TreeCodec().unpack(packed._replace(specs=specs))
+
+
 def test_what_cannot_travel_is_refused_by_its_place() -> None:
     """The message says where the value is, and how to mend it."""
+    with pytest.raises(UnsavableStateError, match="an array of records"):
+        TreeCodec().pack(np.zeros(2, [("a", "i4"), ("b", "f8")]))
     with pytest.raises(UnsavableStateError, match=r"state\['x'\]\[1\] is a object: give it state"):
         TreeCodec().pack({"x": [1, object()]})
 
@@ -110,6 +147,28 @@ def test_a_broken_step_leaves_no_plain_value_behind() -> None:
     state.put_back(before)
 
     assert dict(state) == {"n": 1, "list": [1], "scheduler": scheduler}
+
+
+def test_values_stay_the_scripts_own_objects() -> None:
+    """A script's other name for one stays good, and a Counter stays one at a newcomer."""
+    state = UserState()
+    losses, seen = [1.0], Counter("a")
+    state["losses"], state["seen"], state["more"] = losses, seen, {"n": [1]}
+    inner = state["more"]["n"]
+    before = state.plain_values()
+    losses.append(2.0)
+    inner.append(2)
+    state.put_back(before)
+    undone = list(losses)
+    state.restore({"plain": {"losses": [3.0], "seen": {"b": 2}, "more": {"n": [4]}}, "objects": {}})
+    seen["c"] += 1
+
+    assert undone == [1.0]
+    assert state["losses"] is losses
+    assert losses == [3.0]
+    assert state["seen"] is seen
+    assert seen == Counter(b=2, c=1)
+    assert inner == [4]
 
 
 def test_a_second_optimizer_is_refused() -> None:

@@ -78,7 +78,7 @@ class UserState(MutableMapping[str, Any]):
         return {"objects": {**self._waiting, **objects}, "plain": plain}
 
     def restore(self, tree: dict[str, Any]) -> None:
-        self._values.update(tree["plain"])
+        self._take(tree["plain"])
         for key, state in tree["objects"].items():
             if key in self._values:
                 self._values[key].load_state_dict(state)
@@ -93,7 +93,26 @@ class UserState(MutableMapping[str, Any]):
         """Have these plain values again, and no others: what a broken step has added goes."""
         for key in [k for k, v in self._values.items() if not _keeps_state(v) and k not in plain]:
             del self._values[key]
-        self._values.update(plain)
+        self._take(plain)
+
+    def _take(self, plain: dict[str, Any]) -> None:
+        self._values.update({k: taken_over(self._values.get(k), v) for k, v in plain.items()})
+
+
+def taken_over(old: Any, new: Any) -> Any:
+    """A list or dict with the new content, which stays the script's own object and of its type.
+
+    A script may have another name for it; and a `Counter` that has travelled comes as a dict.
+    """
+    if isinstance(old, list) and isinstance(new, list):
+        old[:] = new
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        values = {key: taken_over(old.get(key), value) for key, value in new.items()}
+        old.clear()
+        old.update(values)
+        return old
+    return new
 
 
 class TrainLedger:

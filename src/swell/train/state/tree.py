@@ -39,7 +39,9 @@ class TensorKind(Protocol):
 
     def is_one(self, value: object) -> bool: ...
 
-    def spec(self, tensor: Any) -> TensorSpec: ...
+    def spec(self, tensor: Any) -> TensorSpec:
+        """What `from_bytes` has to know. It raises UnsavableStateError for what cannot travel."""
+        ...
 
     def to_bytes(self, tensor: Any) -> Bytes:
         """The tensor's bytes, without a copy where it lies in host memory."""
@@ -61,17 +63,21 @@ class PackedState(NamedTuple):
 
 
 class NumpyKind:
-    """Arrays and scalars of numpy."""
+    """Arrays of numpy."""
 
     name = "numpy"
 
     def is_one(self, value: object) -> bool:
-        return isinstance(value, np.ndarray | np.generic)
+        return isinstance(value, np.ndarray)
 
     def spec(self, tensor: Any) -> TensorSpec:
         if tensor.dtype.hasobject:
-            raise UnsavableStateError("an array of Python objects can neither travel nor be saved")
-        return TensorSpec(self.name, tensor.dtype.str, tuple(tensor.shape))
+            raise UnsavableStateError("an array of Python objects")
+        if tensor.dtype.names:
+            raise UnsavableStateError("an array of records: keep one array a field")
+        # The texts of types that other packages add (bfloat16) say no more than their size.
+        text = tensor.dtype.name if tensor.dtype.kind == "V" else tensor.dtype.str
+        return TensorSpec(self.name, text, tuple(tensor.shape))
 
     def to_bytes(self, tensor: Any) -> Bytes:
         return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
@@ -80,14 +86,26 @@ class NumpyKind:
         return data.view(np.dtype(spec.dtype)).reshape(spec.shape)
 
 
-NUMPY = NumpyKind()
+class NumpyScalarKind(NumpyKind):
+    """Scalars of numpy, such as the mean of an array."""
+
+    name = "numpy scalar"
+
+    def is_one(self, value: object) -> bool:
+        return isinstance(value, np.generic)
+
+    def from_bytes(self, spec: TensorSpec, data: Bytes) -> Any:
+        return super().from_bytes(spec, data)[()]
+
+
+NUMPY: tuple[TensorKind, ...] = (NumpyScalarKind(), NumpyKind())
 
 
 class TreeCodec:
     """Packs and unpacks trees. Kinds are asked in their order; numpy is always known."""
 
     def __init__(self, *kinds: TensorKind) -> None:
-        self._kinds: tuple[TensorKind, ...] = (*kinds, NUMPY)
+        self._kinds: tuple[TensorKind, ...] = (*kinds, *NUMPY)
         self._by_name = {kind.name: kind for kind in self._kinds}
 
     def pack(self, tree: object) -> PackedState:
@@ -97,7 +115,7 @@ class TreeCodec:
 
         def tensor(value: object, path: str) -> object:
             kind = self._kind_of(value, path)
-            specs.append(kind.spec(value))
+            specs.append(_spec(kind, value, path))
             tensors.append(kind.to_bytes(value))
             return {"x": len(specs) - 1}
 
@@ -106,7 +124,7 @@ class TreeCodec:
 
     def check(self, value: object, path: str) -> None:
         """Raise UnsavableStateError if a value could neither travel nor be saved."""
-        _strip(value, path, lambda leaf, at: self._kind_of(leaf, at).spec(leaf))
+        _strip(value, path, lambda leaf, at: _spec(self._kind_of(leaf, at), leaf, at))
 
     def _kind_of(self, value: object, path: str) -> TensorKind:
         kind = next((one for one in self._kinds if one.is_one(value)), None)
@@ -118,6 +136,10 @@ class TreeCodec:
         return kind
 
     def unpack(self, packed: PackedState) -> Any:
+        if strange := {spec.kind for spec in packed.specs} - set(self._by_name):
+            raise UnsavableStateError(
+                f"the state has tensors of {', '.join(sorted(strange))}: another program made it"
+            )
         values = [
             self._by_name[spec.kind].from_bytes(spec, data)
             for spec, data in zip(packed.specs, packed.tensors, strict=True)
@@ -146,13 +168,20 @@ def pieces(sizes: list[int], limit: int = PIECE_BYTES) -> Iterator[list[int]]:
         yield piece
 
 
+def _spec(kind: TensorKind, value: object, path: str) -> TensorSpec:
+    try:
+        return kind.spec(value)
+    except UnsavableStateError as error:
+        message = f"{path} can neither travel nor be saved: it is {error}"
+        raise UnsavableStateError(message) from error
+
+
 def _strip(value: object, path: str, tensor: Callable[[object, str], object]) -> object:
     match value:
-        case None | bool() | float() | str() | bytes():
-            return value
-        case int():
-            small = INTEGER_MIN <= value <= INTEGER_MAX
-            return int(value) if small else {"i": str(value)}
+        case np.generic():  # some are floats or texts of Python as well
+            return tensor(value, path)
+        case None | bool() | float() | str() | bytes() | int():
+            return _plain(value)
         case tuple():
             return {"t": [_strip(v, f"{path}[{n}]", tensor) for n, v in enumerate(value)]}
         case list():
@@ -165,11 +194,29 @@ def _strip(value: object, path: str, tensor: Callable[[object, str], object]) ->
 
 
 def _key(key: object, path: str) -> object:
+    if isinstance(key, np.generic):  # equal to what it is converted to, and found by it
+        key = key.item()
     if isinstance(key, str | int | float | None):
-        return key
+        return _plain(key)
     if isinstance(key, tuple):
         return {"t": [_key(part, path) for part in key]}
     raise UnsavableStateError(f"{path} has a {type(key).__name__} for a key: keys are plain values")
+
+
+def _plain(value: bool | float | str | bytes | None) -> object:
+    """The value as msgpack has it: an enumeration's member, say, as the text that it is."""
+    match value:
+        case bool() | None:
+            return value
+        case int():
+            small = INTEGER_MIN <= value <= INTEGER_MAX
+            return int(value) if small else {"i": str(int(value))}
+        case float():
+            return float(value)
+        case str():
+            return str.__str__(value)
+        case _:
+            return bytes(value)
 
 
 def _fill(node: Any, tensors: list[Any]) -> Any:

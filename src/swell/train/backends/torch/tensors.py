@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from swell.train.errors import UnsavableStateError
 from swell.train.state.tree import Bytes, TensorSpec
 
 
@@ -19,10 +20,14 @@ class TorchKind:
         return isinstance(value, torch.Tensor)
 
     def spec(self, tensor: Any) -> TensorSpec:
+        if tensor.layout is not torch.strided:
+            raise UnsavableStateError("a sparse tensor")
+        if tensor.grad_fn is not None:
+            raise UnsavableStateError("a tensor with its history: keep `.detach()` of it")
         return TensorSpec(self.name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
 
     def to_bytes(self, tensor: Any) -> Bytes:
-        host = tensor.detach().cpu().contiguous().reshape(-1)
+        host = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         data: Bytes = host.view(torch.uint8).numpy() if host.numel() else np.empty(0, np.uint8)
         return data
 
