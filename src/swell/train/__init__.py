@@ -5,6 +5,8 @@ it has to. Its files, in reading order:
 
 - `elastic`: `Elastic`, the user's model in a group whose size may change at every step.
 - `jax`: `Jax`, trees of arrays of a JAX program in an elastic group.
+- `amounts`: numbers and intervals as scripts give them.
+- `hooks`: the script's own functions at changes of the group.
 - `engine`: join, form, step, redo, leave; it knows no framework.
 - `setbacks`: errors that look like a death, and who gives up when nobody has died.
 - `collectives`: what the engine needs of a framework's collectives, and of a model.

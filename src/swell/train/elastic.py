@@ -11,19 +11,21 @@ from typing import Any
 
 from swell.api.injection import CHECKPOINTS_VARIABLE
 from swell.api.report import TrainingState
+from swell.train.amounts import count_of, seconds_of
 from swell.train.backends.framework import ModelFramework, framework_of
 from swell.train.checkpoints.folder import CheckpointFolder
-from swell.train.checkpoints.saver import Saver, seconds_of
+from swell.train.checkpoints.saver import Saver
 from swell.train.collectives import Collectives
 from swell.train.data.sources import Collate, SampleBatch, SampleSource, source_of
-from swell.train.engine import Engine, Generation, OnChange, OnRelease, TrainHooks
+from swell.train.engine import Engine, Generation
 from swell.train.errors import GroupBrokenError, TrainError
 from swell.train.fixed import fixed_group
 from swell.train.group import Group
 from swell.train.hang import hang_watch_of, print_stacks_on_signal
+from swell.train.hooks import OnChange, OnRelease, TrainHooks
 from swell.train.place import JOB_VARIABLE, Place, place_of
 from swell.train.scaling import RULES, rate_factor
-from swell.train.state.ledger import TrainLedger, UserState
+from swell.train.state.ledger import Progress, TrainLedger, UserState
 
 SCALES = ("global", "member")
 
@@ -31,9 +33,9 @@ SCALES = ("global", "member")
 class Elastic:
     """A model that trains in a group whose size may change at every step.
 
-    The group is joined by the first use of it: `batches`, `step`, `size`, `rank`, or a call. What
-    `scale` says is constant: the global batch (results do not depend on the size), or each member's
-    (then the learning rate, given for `base_size` members, follows `lr_rule`).
+    The group is joined by the first use of it: `batches`, `step`, `size`, `rank`, `steps`, `epoch`,
+    or a call. What `scale` says is constant: the global batch (results do not depend on the size),
+    or each member's (then the learning rate, given for `base_size` members, follows `lr_rule`).
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class Elastic:
                 f"scale is one of {', '.join(SCALES)}, and lr_rule one of {', '.join(RULES)};"
                 f' not "{scale}" and "{lr_rule}"'
             )
-        self._scale, self._lr_rule, self._base_size = scale, lr_rule, base_size
-        self._ledger, self._hooks = TrainLedger(), TrainHooks()
+        self._scale, self._lr_rule = scale, lr_rule
+        self._base_size = count_of("base_size", base_size, 1)
+        self._ledger = TrainLedger()
         if scheduler is not None:
             self._ledger.user["scheduler"] = scheduler
         self._place = place or place_of(os.environ)
-        self._minimum = minimum
+        self._hooks = TrainHooks(self._place.release if self._place else None)
+        self._minimum = count_of("minimum", minimum, 1)
         self._framework: ModelFramework = framework_of(
             net,
             optimizer,
@@ -75,13 +79,17 @@ class Elastic:
             wrap=wrap,
             device=device,
             backend=backend,
-            redundancy=(redundancy, redundancy_steps),
+            redundancy=(
+                count_of("redundancy", redundancy, 0),
+                count_of("redundancy_steps", redundancy_steps, 1),
+            ),
         )
         self._ledger.user.check = self._framework.codec.check
         self._saver: Saver | None = None
         checkpoint = checkpoint or os.environ.get(CHECKPOINTS_VARIABLE)
         if checkpoint:
-            folder = CheckpointFolder(Path(checkpoint), keep=keep, warn=_warn)
+            kept = count_of("keep", keep, 1)
+            folder = CheckpointFolder(Path(checkpoint), keep=kept, warn=_warn)
             every_s = seconds_of(save_every)
             self._saver = Saver(folder, self._framework.codec, every_s=every_s, warn=_warn)
         self._engine_made: Engine | None = None
@@ -111,9 +119,13 @@ class Elastic:
         is left; a program with several loops passes `final=False` to all but the last. So many
         `workers` are threads that load samples while the batch before is trained on.
         """
-        if batch_size < 1:
-            raise TrainError(f"batch_size is {batch_size}: it is at least 1")
-        source = source_of(data, seed=seed, shuffle=shuffle, workers=workers)
+        batch_size, epochs = count_of("batch_size", batch_size, 1), count_of("epochs", epochs, 0)
+        source = source_of(
+            data,
+            seed=count_of("seed", seed, 0),
+            shuffle=shuffle,
+            workers=count_of("workers", workers, 0),
+        )
         try:
             yield from self._batches(source, batch_size, epochs, collate=collate, final=final)
         finally:
@@ -133,6 +145,11 @@ class Elastic:
         engine, ledger = self._engine, self._ledger
         ledger.follow(lambda progress: source.capture(progress.position), source.restore)
         self._say_totals(source, batch_size, epochs)
+        if self._finished and self._place and not self._is_over(source, epochs):
+            raise TrainError(
+                "the group was left after the loop before this one: say `final=False` in all loops"
+                " over `batches` but the last"
+            )
         while not (self._is_over(source, epochs) and (not final or self._is_finished())):
             formed = engine.ready()
             batch = self._next_batch(source, batch_size, formed)
@@ -162,9 +179,11 @@ class Elastic:
         if self._is_stepped:
             raise TrainError("a second step with the same batch: its samples would count twice")
         done, self._is_begun = self.steps, True
-        with self._engine.step(batch.n_whole, batch.n_mine, batch.weight):
-            yield
-        self._is_stepped = self.steps > done
+        try:
+            with self._engine.step(batch.n_whole, batch.n_mine, batch.weight):
+                yield
+        finally:
+            self._is_stepped = self.steps > done
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         """Backward passes within add up gradients here; the first one outside averages the sum.
@@ -237,11 +256,11 @@ class Elastic:
 
     @property
     def steps(self) -> int:
-        return self._ledger.progress.step
+        return self._progress.step
 
     @property
     def epoch(self) -> int:
-        return self._ledger.progress.epoch
+        return self._progress.epoch
 
     @property
     def samples(self) -> list[int]:
@@ -290,7 +309,6 @@ class Elastic:
                 ledger=self._ledger,
                 index=self._place.index if self._place else int(os.environ.get("RANK", "0")),
                 saver=self._saver,
-                release_file=self._place.release if self._place else None,
                 hooks=self._hooks,
                 hang=hang_watch_of(os.environ) if self._place else None,
                 warn=_warn,
@@ -303,6 +321,13 @@ class Elastic:
     def _formed(self) -> Generation:
         engine = self._engine
         return engine.now if engine.now is not None else engine.ready()
+
+    @property
+    def _progress(self) -> Progress:
+        """That of the group, which a new process has to join first to know of it."""
+        if not self.is_leaving:
+            self._formed()
+        return self._ledger.progress
 
     def _is_over(self, source: SampleSource, epochs: int) -> bool:
         """Whether all epochs are done; a finished epoch gives way to the next one."""

@@ -14,10 +14,9 @@ state to those that did not.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,9 +25,10 @@ from swell.train.bus.plan import NOTHING, Departure, GroupPlan, Held
 from swell.train.checkpoints.saver import Saver
 from swell.train.checkpoints.schedule import SaveSchedule
 from swell.train.collectives import Collectives, Learner
-from swell.train.errors import CheckpointError, GroupBrokenError
+from swell.train.errors import CheckpointError, GroupBrokenError, TrainError
 from swell.train.group import Group
 from swell.train.hang import HangWatch
+from swell.train.hooks import TrainHooks
 from swell.train.reports.measures import Measures
 from swell.train.reports.reporter import Reporter
 from swell.train.setbacks import Setbacks
@@ -41,20 +41,9 @@ LEFT_STATUS = 143
 # less than the usual grace period of 30 s.
 PATIENCE_S = 5.0
 
-OnChange = Callable[[int, int], None]
-OnRelease = Callable[[str, str | None], None]
-
 
 class _AllTrainedError(Exception):
     """All members have the last state."""
-
-
-@dataclass(slots=True)
-class TrainHooks:
-    """The user's own functions at changes of the group."""
-
-    on_change: list[OnChange] = field(default_factory=list)
-    on_release: list[OnRelease] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -77,35 +66,33 @@ class Engine:
         ledger: TrainLedger,
         index: int = 0,
         saver: Saver | None = None,
-        release_file: Path | None = None,
         hooks: TrainHooks | None = None,
         hang: HangWatch | None = None,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.group, self.collectives, self.learner = group, collectives, learner
         self.ledger, self._index, self._saver = ledger, index, saver
-        self._release_file = release_file
         self.hooks = hooks or TrainHooks()
         self.reporter = Reporter(group.publish, saver, hang=hang)
         self.measures = Measures(collectives, self.reporter.facts, ledger)
         self._schedule = SaveSchedule(collectives)
-        self._setbacks = Setbacks(warn)
+        self._setbacks, self._warn = Setbacks(warn), warn
         self.now: Generation | None = None
         self._held, self._trained = NOTHING, False
-        self._broken = False
+        self._broken = self._is_in_step = False
         self._stored: list[Path] | None = None  # a checkpoint that is not read yet
         self._old_size = 0
         self._last_step_end: float | None = None
         self._begun = False
         self._final_step: int | None = None  # the number of steps, once all is trained
-        self._release_said = False
         self._look_for_checkpoint()
 
     # ---- for the loop
 
     def ready(self) -> Generation:
         """Wait until the next step may begin, in a group that is formed. A leaver exits here."""
-        self._say_release()
+        if self.group.is_leaving:
+            self.hooks.say_release()
         while True:
             if self.now is None or self._broken or not self._may_begin():
                 self.reporter.pause()
@@ -120,24 +107,52 @@ class Engine:
     @contextlib.contextmanager
     def step(self, n_samples: int, n_mine: int, weight: float) -> Iterator[None]:
         """Run one step. If the group breaks up meanwhile, the state is as it was before."""
+        if self._is_in_step:
+            raise TrainError("a step within a step: its samples would count twice")
         if not self._begun:  # a loop of the user's own, without batches
             self.ready()
-        self._begun = False
+        self._begun, self._is_in_step = False, True
         formed = self._formed()
         values = self.ledger.user.plain_values()
         self.learner.before_step(n_mine, weight)
         started = time.monotonic()
         done = False
-        with self._breaks():
-            yield
-            self.learner.check_step()
-            done = True
-        # An update that was applied cannot be taken back: its step is done, whatever failed later.
-        if not done and not self.learner.has_updated:
-            self.ledger.user.put_back(values)
-            self.learner.undo_step()
-            return
-        self._commit(n_samples, formed, started)
+
+        def end() -> None:
+            self._is_in_step = False
+            # An update that was applied cannot be taken back: its step is done, whatever failed
+            # later.
+            if done or self.learner.has_updated:
+                self._commit(n_samples, formed, started)
+            else:
+                self.ledger.user.put_back(values)
+                self.learner.undo_step()
+
+        try:
+            with self._breaks():
+                yield
+                self.learner.check_step()
+                done = True
+        except Exception as error:
+            if not self.learner.has_updated:
+                self._fall_behind(formed.plan, error)
+            end()
+            raise
+        end()
+
+    def _fall_behind(self, plan: GroupPlan, error: Exception) -> None:
+        """Leave the others, who may do this step without the program's own error.
+
+        A program that catches its error and goes on would be a step behind them, in collectives
+        that are about other samples. So it goes on in the next group, with their state.
+        """
+        if plan.size > 1:
+            self._warn(
+                f"a step broke off by an error of the program ({type(error).__name__}); if it is"
+                " caught, this member goes on where the others are"
+            )
+            self._broken = True
+            self.group.failed(plan.generation)
 
     @contextlib.contextmanager
     def broken_up(self) -> Iterator[None]:
@@ -271,8 +286,7 @@ class Engine:
             if not self._broken:
                 break
             self.collectives.leave(broken=True)
-        for hook in self.hooks.on_change:
-            hook(old_size, self.now.plan.size)
+        self.hooks.say_change(old_size, self.now.plan.size)
         self.collectives.settle()
 
     def _form(self, formed: Generation) -> None:
@@ -297,7 +311,8 @@ class Engine:
         self._trained = True
 
     def _depart(self, departure: Departure) -> NoReturn:
-        self._say_release()
+        if self.group.is_leaving:
+            self.hooks.say_release()
         if departure is Departure.FINISHED and self.ledger.progress.step == self._final_step:
             raise _AllTrainedError
         if departure is Departure.SAVE and self._saver and self._trained and self._stored is None:
@@ -306,19 +321,6 @@ class Engine:
             self._saver.wait()
         self.group.close()
         raise SystemExit(0 if departure is Departure.FINISHED else LEFT_STATUS)
-
-    def _say_release(self) -> None:
-        if not self.group.is_leaving or self._release_said:
-            return
-        self._release_said = True
-        reason, deadline = "terminated", None
-        if self._release_file is not None:
-            # The file may be missing, empty, or half written: the signal alone is enough.
-            with contextlib.suppress(OSError, ValueError):
-                said = json.loads(self._release_file.read_text() or "{}")
-                reason, deadline = said.get("reason", reason), said.get("deadline")
-        for hook in self.hooks.on_release:
-            hook(reason, deadline)
 
     # ---- checkpoints
 

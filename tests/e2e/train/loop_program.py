@@ -5,6 +5,7 @@ One process, without Swell: `python -m tests.e2e.train.loop_program`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -153,6 +154,37 @@ def closure() -> None:
             optimizer.step(lambda: loss_of(model, X, Y))
 
 
+def a_group_of_the_scripts_own() -> None:
+    """Left over from the plain script."""
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    _ = made()[2].size
+
+
+def a_loss_with_its_history() -> None:
+    _, _, model = made()
+    for x, y in model.batches(DATA, 24):
+        with model.step():
+            model.state["loss"] = loss_of(model, x, y)
+
+
+def updates_of_a_step_with_an_error() -> int:
+    """An update that was applied is not done again, though the script had an error after it."""
+    _, optimizer, model = made()
+    n_updates, fails = 0, True
+    for x, y in model.batches(DATA, 12):
+        with contextlib.suppress(KeyError), model.step():
+            optimizer.zero_grad()
+            loss_of(model, x, y).backward()
+            optimizer.step()
+            n_updates += 1
+            if fails:
+                fails = False
+                raise KeyError
+    assert model.steps == n_updates
+    return n_updates
+
+
 def first_example_of_the_page() -> int:
     """The steps of the first example in docs/training.md, run as it is written there."""
     text = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
@@ -185,6 +217,9 @@ def main() -> None:
         "two updates": refusal(two_updates),
         "late update": refusal(update_after_the_step),
         "closure": refusal(closure),
+        "own group": refusal(a_group_of_the_scripts_own),
+        "history": refusal(a_loss_with_its_history),
+        "updates": updates_of_a_step_with_an_error(),
         "optimizers": refusal(lambda: Elastic(torch.nn.Linear(1, 1), several)),
     }
     print(json.dumps(found))  # noqa: T201 (the output of this program)

@@ -287,7 +287,10 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
     assert found.pop("late update").startswith("an optimizer.step() after the step that")
     assert found.pop("closure").startswith("optimizer.step has a closure")
     assert found.pop("optimizers").startswith("the optimizer is a list: give one optimizer")
+    assert found.pop("own group").startswith("torch.distributed has a group already: Elastic forms")
+    assert found.pop("history").endswith("a tensor with its history: keep `.detach()` of it")
     assert found == {
+        "updates": 2,
         "scaler": True,
         "left out": True,
         "stream": 48,

@@ -67,6 +67,23 @@ def test_who_missed_the_last_step_ends_with_the_others(tmp_path: Path) -> None:
         cluster.close()
 
 
+def test_who_catches_an_error_of_its_own_is_no_step_behind(
+    tmp_path: Path, undisturbed: np.ndarray
+) -> None:
+    """The others have done the step that it has not: it goes on with their state, as a newcomer."""
+    cluster = TrainingCluster(
+        tmp_path / "job", PROGRAM, EPOCHS=str(EPOCHS), STEP_S="0.01", ERRS_AT="1 10"
+    )
+    try:
+        cluster.begin(3)
+
+        assert cluster.wait_for_end() == [0, 0, 0]
+        assert "a step broke off by an error of the program (KeyError)" in cluster.errors()
+        check_ending(cluster, undisturbed, EPOCHS)
+    finally:
+        cluster.close()
+
+
 def test_random_changes(tmp_path: Path, undisturbed: np.ndarray) -> None:
     """Kills of some or all, kills during a change, quick resizes: the result is the same.
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swell.train.amounts import seconds_of
 from swell.train.checkpoints.file import read_state
 from swell.train.checkpoints.folder import CheckpointFolder, RealDisk
-from swell.train.checkpoints.saver import Saver, seconds_of
+from swell.train.checkpoints.saver import Saver
 from swell.train.errors import CheckpointError, TrainError
 from swell.train.state.tree import PackedState, TreeCodec
 
@@ -233,5 +234,6 @@ def test_intervals(text: str | float, seconds: float) -> None:
 
 def test_a_bad_interval_is_refused() -> None:
     """The message names the value and the units."""
-    with pytest.raises(TrainError, match='save_every is "soon"'):
-        seconds_of("soon")
+    for bad in ("soon", "-1", -1, None, float("nan")):
+        with pytest.raises(TrainError, match=f'save_every is "{bad}": give seconds'):
+            seconds_of(bad)  # type: ignore[arg-type]

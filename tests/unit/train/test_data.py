@@ -148,18 +148,21 @@ def test_an_error_of_the_dataset_comes_from_its_thread() -> None:
         loader.close()
 
 
-def test_streams_have_no_workers_and_numbers_of_workers_are_not_negative() -> None:
-    """Both are refused in a sentence."""
+def test_streams_have_no_workers() -> None:
+    """They are refused in a sentence."""
     with pytest.raises(TrainError, match="a stream has to load its own ahead"):
         source_of(Numbers(3), seed=0, shuffle=False, workers=2)
-    with pytest.raises(TrainError, match="workers is -1"):
-        source_of([1], seed=0, shuffle=False, workers=-1)
 
 
 def test_data_that_cannot_resume_is_refused_in_a_sentence() -> None:
     """A bare generator has no place to go back to."""
     with pytest.raises(TrainError, match=r"a generator cannot be trained on exactly once"):
         source_of((i for i in range(3)), seed=0, shuffle=True)
+    for unordered in ({"a": [1, 2]}, "abc"):
+        with pytest.raises(TrainError, match=r"cannot be trained on exactly once"):
+            source_of(unordered, seed=0, shuffle=True)
+    with pytest.raises(TrainError, match=r"the number of samples is -1"):
+        source_of(-1, seed=0, shuffle=True)
 
 
 def test_samples_are_stacked_part_by_part() -> None:
@@ -170,3 +173,4 @@ def test_samples_are_stacked_part_by_part() -> None:
     assert y.tolist() == [1, 2]
     assert stack([{"a": 1}, {"a": 2}])["a"].tolist() == [1, 2]
     assert source_of(5, seed=0, shuffle=False).n_samples == 5
+    assert source_of(np.int64(5), seed=0, shuffle=False).n_samples == 5

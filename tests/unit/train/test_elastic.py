@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import signal
@@ -132,6 +133,82 @@ def test_a_batch_has_one_step() -> None:
         with pytest.raises(TrainError, match="a second step with the same batch"), model.step():
             pass
     assert model.steps == 2
+
+
+def test_a_step_within_a_step_is_refused() -> None:
+    """Both would count the samples of the batch, so that as many others would be left out."""
+    model = Elastic({"w": np.zeros(1)})
+    seen: list[int] = []
+    for _ in model.batches(10, 2):
+        seen += model.samples
+        with model.step(), pytest.raises(TrainError, match="a step within a step"), model.step():
+            pass
+
+    assert sorted(seen) == list(range(10))
+
+
+class Weights:
+    """A model with a state, and an update that it knows of."""
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def state_dict(self) -> dict[str, float]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.value = state["value"]
+
+    def remember(self) -> None:
+        self.before = self.value
+
+    def put_back(self) -> None:
+        self.value = self.before
+
+
+def test_a_step_that_the_program_itself_broke_off_comes_again() -> None:
+    """It leaves nothing behind, and its samples are those of the next batch."""
+    model = Elastic(Weights())
+    model.state["n"] = 0
+    seen, breaks = [], True
+    for _ in model.batches(6, 2, shuffle=False):
+        seen.append(model.samples)
+        with contextlib.suppress(KeyError), model.step():
+            model.state["n"] += 1
+            model.module.value += 1.0
+            if breaks and 2 in model.samples:
+                breaks = False
+                raise KeyError
+
+    assert seen == [[0, 1], [2, 3], [2, 3], [4, 5]]
+    assert (model.steps, model.state["n"], model.module.value) == (3, 3, 3.0)
+
+
+def test_progress_is_that_of_the_group(tmp_path: Path) -> None:
+    """A new process learns of it before its first batch, so that loops over epochs can begin."""
+    first = Elastic({"w": np.zeros(1)}, checkpoint=tmp_path)
+    for _ in first.batches(4, 2, epochs=3):
+        with first.step():
+            pass
+        if (first.epoch, first.steps) == (1, 4):
+            first.save()
+            break
+    second = Elastic({"w": np.zeros(1)}, checkpoint=tmp_path)
+
+    assert (second.epoch, second.steps) == (1, 4)
+
+
+def test_the_state_of_another_program_is_refused(tmp_path: Path) -> None:
+    """An array of another shape would be broadcast, and the training go on with nonsense."""
+    first = Elastic({"w": np.zeros(1)}, checkpoint=tmp_path)
+    _ = first.size
+    first.save()
+
+    for net in ({"w": np.zeros(3)}, {"v": np.zeros(1)}):
+        with pytest.raises(TrainError, match="the state was made by another program: its net has"):
+            _ = Elastic(net, checkpoint=tmp_path).size
+    with pytest.raises(TrainError, match="the state was made by a program without optimizer"):
+        _ = Elastic({"w": np.zeros(1)}, {"m": np.zeros(1)}, checkpoint=tmp_path).size
 
 
 def test_a_batch_without_a_step_is_refused() -> None:
@@ -272,6 +349,15 @@ def test_wrong_arguments_are_refused_in_a_sentence() -> None:
         Elastic([1])
     with pytest.raises(TrainError, match=r"wrap is for torch modules|wrap needs torch"):
         Elastic({"w": np.zeros(1)}, wrap=print)
+    wrong: dict[str, Any] = {"base_size": 0, "redundancy_steps": 0, "minimum": 1.5}
+    for name, value in wrong.items():
+        with pytest.raises(TrainError, match=f"^{name} is {value}: it is a whole number, at least"):
+            Elastic({"w": np.zeros(1)}, **{name: value})
+    model = Elastic({"w": np.zeros(1)})
+    wrong = {"batch_size": 2.5, "epochs": -1, "workers": -1, "seed": None}
+    for name, value in wrong.items():
+        with pytest.raises(TrainError, match=f"^{name} is {value}: it is a whole number, at least"):
+            list(model.batches(4, **{"batch_size": 2, name: value}))
 
 
 def test_jax_without_jax_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_arrays_come_back_and_copies_are_their_own() -> None:
     assert back["b"][1].shape == (0, 4)
 
 
-class Color(str, enum.Enum):
+class Color(enum.StrEnum):
     RED = "red"
 
 

@@ -104,11 +104,19 @@ class ArrayLearner:
 
     def restore(self, tree: Any) -> None:
         for name, part in self._parts.items():
+            if tree.get(name) is None:
+                raise TrainError(f"the state was made by a program without {name}")
             if not _is_arrays(part):
                 part.load_state_dict(tree[name])
                 continue
             for key, array in part.items():
-                array[...] = tree[name][key]
+                given = tree[name].get(key)
+                if np.shape(given) != array.shape or given is None:  # it would be broadcast
+                    raise TrainError(
+                        f'the state was made by another program: its {name} has no "{key}" of'
+                        f" shape {array.shape}"
+                    )
+                array[...] = given
 
     def joined_parts(self, parts: list[PackedState]) -> Any:
         return self.codec.unpack(parts[0])

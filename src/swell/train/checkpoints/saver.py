@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -10,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from swell.train.checkpoints.folder import CheckpointFolder
-from swell.train.errors import CheckpointError, TrainError
+from swell.train.errors import CheckpointError
 from swell.train.state.tree import PackedState, TreeCodec, copied
-
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +20,6 @@ class SaveRecord:
     step: int
     time_s: float
     seconds: float
-
-
-def seconds_of(interval: str | float) -> float:
-    """The seconds of an interval such as "10m"; a bare number is seconds."""
-    if isinstance(interval, int | float):
-        return float(interval)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", interval.strip())
-    if not match:
-        raise TrainError(f'save_every is "{interval}": give seconds, or a number with s, m or h')
-    return float(match[1]) * UNITS_S[match[2]]
 
 
 class Saver:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from swell.train.errors import TrainError
-
 
 class SampleLoader:
     """Loads this batch, and has threads begin with the next one.
@@ -17,8 +15,6 @@ class SampleLoader:
     """
 
     def __init__(self, dataset: Any, workers: int = 0) -> None:
-        if workers < 0:
-            raise TrainError(f"workers is {workers}: it is a number of threads")
         self._dataset = dataset
         self._pool = ThreadPoolExecutor(workers, "swell-data") if workers else None
         self._futures: dict[int, Future[Any]] = {}

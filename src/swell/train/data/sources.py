@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from swell.train.amounts import count_of
 from swell.train.data.cuts import Indexes, cut, epoch_order
 from swell.train.data.loading import SampleLoader
 from swell.train.errors import TrainError
@@ -160,11 +161,13 @@ class StreamSource:
 
 def source_of(data: Any, *, seed: int, shuffle: bool, workers: int = 0) -> SampleSource:
     """The source for a user's data: an integer n stands for the indexes 0 to n-1."""
-    if isinstance(data, int):
-        return MapSource(range(data), seed=seed, shuffle=shuffle)
+    if hasattr(data, "__index__") and not hasattr(data, "__len__"):  # numpy's integers, too
+        n_samples = count_of("the number of samples", data, 0)
+        return MapSource(range(n_samples), seed=seed, shuffle=shuffle)
     can_resume = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
     # torch's iterable datasets inherit an index that raises, and may have a length.
-    if not _is_iterable_dataset(data) and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+    is_indexed = hasattr(data, "__getitem__") and hasattr(data, "__len__")
+    if is_indexed and not isinstance(data, Mapping | str) and not _is_iterable_dataset(data):
         return MapSource(data, seed=seed, shuffle=shuffle, workers=workers)
     if can_resume and workers:
         raise TrainError("workers load samples by their index; a stream has to load its own ahead")

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from swell.train.backends.torch.gloo_sockets import connections_to, listening_ports, shut_down
 from swell.train.bus.plan import GroupPlan
 from swell.train.collectives import FORM_S
-from swell.train.errors import GroupBrokenError
+from swell.train.errors import GroupBrokenError, TrainError
 from swell.train.state.tree import Bytes
 
 # The limit of one collective. A death ends one at once; this is for a program that hangs.
@@ -97,6 +97,11 @@ class TorchCollectives:
     # ---- a generation
 
     def form(self, plan: GroupPlan, rank: int) -> None:
+        if dist.is_initialized():
+            raise TrainError(
+                "torch.distributed has a group already: Elastic forms it, so the script does not"
+                " call init_process_group, and has one Elastic at a time"
+            )
         formed = Formed(plan.generation, rank, plan.size, before=listening_ports())
         with self._lock:
             self.formed = formed
