@@ -1,6 +1,9 @@
 """Random inputs for every parser of outside input.
 
-    python -m tests.attack.fuzzing [--inputs 100000] [--seed 1]
+    python -m tests.attack.fuzzing [--inputs 100000] [--seed 1] [--each] [NAME PART ...]
+
+The inputs are dealt out among the parsers, or with `--each` every parser is given as many. Parts of
+names choose parsers.
 
 A parser returns a value or refuses with the error that it declares. Any other error would be a 500
 or the end of the process, and an input that takes long would stall every other request.
@@ -12,6 +15,7 @@ import argparse
 import json
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swell.api import manifest, quantity, times
@@ -140,11 +144,11 @@ class FuzzReport:
     longest_s: float = 0.0
 
 
-def fuzz(n_inputs: int, seed: int) -> FuzzReport:
+def fuzz(n_inputs: int, seed: int, parsers: Sequence[Parser] = PARSERS) -> FuzzReport:
     rng = random.Random(seed)
     report = FuzzReport()
     for n in range(n_inputs):
-        parser = PARSERS[n % len(PARSERS)]
+        parser = parsers[n % len(parsers)]
         text = draw(rng, parser)
         # The time of this process: others on the machine do not count.
         begun = time.process_time()
@@ -166,19 +170,33 @@ def main() -> int:
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("--inputs", type=int, default=100_000)
     flags.add_argument("--seed", type=int, default=1)
+    flags.add_argument("--each", action="store_true", help="as many inputs for every parser")
+    flags.add_argument("names", nargs="*", metavar="NAME PART", help="default: all parsers")
     chosen = flags.parse_args()
-    report = fuzz(chosen.inputs, chosen.seed)
-    for line in (*report.errors[:20], *report.slow[:20]):
-        print(line)  # noqa: T201
+    fuzzed = [one for one in PARSERS if not chosen.names or _is_named(one.name, chosen.names)]
+    groups = [(one.name, [one]) for one in fuzzed] if chosen.each else [("all", fuzzed)]
+    is_bad = False
+    for name, group in groups:
+        report = fuzz(chosen.inputs, chosen.seed, group)
+        print(*report.errors[:20], *report.slow[:20], _figures(name, report), sep="\n", flush=True)  # noqa: T201
+        is_bad |= bool(report.errors or report.slow)
+    return int(is_bad)
+
+
+def _is_named(name: str, parts: Sequence[str]) -> bool:
+    return any(part in name for part in parts)
+
+
+def _figures(name: str, report: FuzzReport) -> str:
     figures = {
+        "parsers": name,
         "inputs": report.n_inputs,
         "refused": report.n_refused,
         "errors": len(report.errors),
         "slow": len(report.slow),
         "longest_s": round(report.longest_s, 3),
     }
-    print(json.dumps(figures))  # noqa: T201
-    return int(bool(report.errors or report.slow))
+    return json.dumps(figures)
 
 
 if __name__ == "__main__":
