@@ -13,7 +13,13 @@ from swell.api.meta import Body
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 from swell.schema.patterns import PatternError, compile_pattern
-from swell.schema.pruning import EMBEDDED, PRESERVE, compile_pruner
+from swell.schema.pruning import (
+    EMBEDDED,
+    PRESERVE,
+    FilledTooMuchError,
+    Pruning,
+    compile_pruner,
+)
 from swell.schema.scalars import INT_OR_STRING
 from swell.schema.values import (
     LIST_KEYS,
@@ -258,11 +264,16 @@ def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if place.level == "root":
         yield field_errors.forbidden(where, "must not be set at the root")
         return
-    unknown: list[str] = []
-    pruner = compile_pruner(schema, metadata=lambda value, _path, _unknown: value)
-    if pruner is not None:
-        pruner(schema["default"], None, unknown)
-    if unknown:
+    found = Pruning()
+    pruner = compile_pruner(schema, metadata=lambda value, _path, _found: value)
+    try:
+        if pruner is not None:
+            pruner(schema["default"], None, found)
+    except FilledTooMuchError:
+        detail = "must not outgrow an object with the defaults of its own fields"
+        yield field_errors.forbidden(where, detail)
+        return
+    if found.unknown:
         yield field_errors.invalid(where, schema["default"], "must not have unknown fields")
     # A default must be valid by the schema it stands in.
     errors: list[FieldError] = []

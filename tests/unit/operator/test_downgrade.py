@@ -22,7 +22,7 @@ from swell.api.trainingjob import TrainingJob
 from swell.operator.framework.reports import ReceivedReport, read_report
 from swell.operator.framework.training import REPORT_TOKEN, TRAINING
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
-from swell.schema.pruning import compile_pruner
+from swell.schema.pruning import Pruning, compile_pruner
 from swell.schema.values import MISSING, compile_values
 from tests.unit.operator import scene as ai
 from tests.unit.operator.trainingjob import tj_scene as tj
@@ -96,11 +96,11 @@ def seen_by_earlier_release(name: str, body: Body) -> tuple[Body, set[str], list
     schema = json.loads((SCHEMAS / f"{name}.json").read_text())
     prune = compile_pruner(schema, metadata=lambda value, *_: value, root=True, fill=False)
     assert prune is not None
-    dropped: list[str] = []
+    found = Pruning()
     errors: list[Any] = []
-    kept: Any = prune(body, None, dropped)
+    kept: Any = prune(body, None, found)
     compile_values(schema)(kept, MISSING, None, errors)
-    return kept, set(dropped), errors
+    return kept, set(found.unknown), errors
 
 
 @pytest.mark.parametrize("name", KINDS)

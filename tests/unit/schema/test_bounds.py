@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.schema.field_errors import FieldError
+from swell.schema.pruning import (
+    FILLED_BYTES_MAX,
+    FilledTooMuchError,
+    Pruning,
+    compile_pruner,
+)
+from swell.schema.structural import structural_errors
 from swell.schema.values import ERRORS_MAX, MISSING, compile_values
 
 
@@ -80,3 +91,55 @@ def test_status_lists_the_first_errors_and_counts_the_others() -> None:
 
     assert len(refused.status.message) < 100_000
     assert "4,000 further errors are not listed" in refused.status.message
+
+
+def _filled(schema: Body, value: object) -> object:
+    prune = compile_pruner(schema, metadata=lambda value, *_: value)
+    assert prune is not None
+    return prune(value, None, Pruning())
+
+
+LARGE = {"type": "string", "default": "x" * (FILLED_BYTES_MAX // 4)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "one", "of_one"),
+    [
+        ({"type": "array", "items": LARGE}, None, LARGE["default"]),
+        (
+            {"type": "array", "items": {"type": "object", "properties": {"d": LARGE}}},
+            {},
+            {"d": LARGE["default"]},
+        ),
+    ],
+)
+def test_defaults_have_a_budget(schema: Body, one: object, of_one: object) -> None:
+    """A body of some kilobytes would take gigabytes with its defaults."""
+    assert _filled(schema, [one] * 3) == [of_one] * 3
+
+    with pytest.raises(FilledTooMuchError):
+        _filled(schema, [one] * 9_000)
+
+
+def test_defaults_of_defaults_have_a_budget() -> None:
+    """A default that is filled with those of its parts is refused with the definition."""
+    items = {"type": "object", "properties": {"d": LARGE}}
+    listed = {"type": "array", "items": items, "default": [{}] * 9_000}
+    schema = {"type": "object", "properties": {"l": listed}}
+
+    (error,) = structural_errors(schema, "spec")
+    assert error.field == "spec.properties[l].default"
+    assert "outgrow" in error.message
+    # One that is stored already is not compiled anew at every object.
+    with pytest.raises(FilledTooMuchError):
+        _filled(schema, {})
+
+
+def test_defaults_are_not_shared() -> None:
+    """Every object may change its own."""
+    part = {"type": "object", "properties": {"a": {"type": "string"}}, "default": {"a": "b"}}
+    items = {"type": "object", "properties": {"d": part}}
+    filled: Any = _filled({"type": "array", "items": items}, [{}, {}])
+
+    assert filled == [{"d": {"a": "b"}}] * 2
+    assert filled[0]["d"] is not filled[1]["d"]

@@ -28,7 +28,7 @@ from swell.cluster.embedded.registry import (
 from swell.schema import field_errors
 from swell.schema.decode import DecodeError
 from swell.schema.field_errors import FieldError, Path
-from swell.schema.pruning import compile_pruner
+from swell.schema.pruning import FILLED_BYTES_MAX, FilledTooMuchError, Pruning, compile_pruner
 from swell.schema.values import MISSING, compile_values
 
 # With one of these errors no rule is run, as in Kubernetes: rules may fail on such values.
@@ -62,21 +62,29 @@ class CustomRules:
         self._has_status = has_status
 
     def shape(self, body: Body, context: WriteContext) -> Body:
-        unknown: list[str] = []
+        found = Pruning()
         try:
-            shaped = self._shape(body, None, unknown)
+            shaped = self._shape(body, None, found)
         except DecodeError as error:
             raise refusals.unreadable_body(context.verb, str(error), context.kind) from error
-        report_unknown(sorted(unknown), context)
+        except FilledTooMuchError as error:
+            raise refusals.object_too_large(error.n_bytes, FILLED_BYTES_MAX) from error
+        report_unknown(sorted(found.unknown), context)
         return cast("Body", shaped)
 
     def reshape(self, body: Body) -> Body:
-        """A stored object, pruned and defaulted by this version's schema."""
-        return cast("Body", self._shape(body, None, []))
+        """A stored object, pruned and defaulted by this version's schema.
+
+        One that its defaults would let outgrow every object is pruned only.
+        """
+        try:
+            return cast("Body", self._shape(body, None, Pruning()))
+        except FilledTooMuchError:
+            return self.prune(body)
 
     def prune(self, body: Body) -> Body:
         """An object of another version without the fields this one does not declare."""
-        return cast("Body", self._prune(body, None, []))
+        return cast("Body", self._prune(body, None, Pruning()))
 
     def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
         if not self._has_status:
@@ -128,8 +136,8 @@ def _finalizer_warnings(new: Body, old: Body | None) -> Iterator[str]:
             yield f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name'
 
 
-def _shape_metadata(value: object, path: Path, unknown: list[str]) -> object:
-    return definitions.decoders().of(definitions.OBJECT_META)(value, path, unknown)
+def _shape_metadata(value: object, path: Path, found: Pruning) -> object:
+    return definitions.decoders().of(definitions.OBJECT_META)(value, path, found.unknown)
 
 
 class VersionConversion:

@@ -10,7 +10,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded.customresources.rule_checks import rule_errors
 from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
 from swell.cluster.embedded.customresources.rules import RuleBudget, compile_rule
-from swell.schema.pruning import compile_pruner
+from swell.schema.pruning import Pruning, compile_pruner
 from swell.schema.structural import structural_errors
 from tests.unit.cluster.embedded.server import answers
 
@@ -43,14 +43,14 @@ def test_rule_as_the_real_server(question: dict[str, Any]) -> None:
         return
     schema: Body = {"type": "object", "properties": fields}
     shape, convert, type_ = (
-        compile_pruner(schema, metadata=lambda value, _path, _unknown: value),
+        compile_pruner(schema, metadata=lambda value, _path, _found: value),
         converter_of(schema),
         type_of(schema),
     )
     assert shape is not None
     assert convert is not None
     assert type_ is not None
-    value = convert(shape(RULES["value"], None, []))
+    value = convert(shape(RULES["value"], None, Pruning()))
     rule = compile_rule({"rule": question["rule"]}, type_)
     assert (rule.failure(value, None, RuleBudget()) is None) == question["holds"]
 
