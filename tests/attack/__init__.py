@@ -5,6 +5,7 @@
 - `payloads`: attacks by bodies, patches and queries.
 - `objects`: attacks by objects that are valid one by one: number, size, relations.
 - `definitions`: attacks by custom resource definitions, schemas, rules and columns.
+- `growth`: attacks by small requests that grow: defaults, scalars, what clients hold back.
 - `connections`: attacks by connections, headers and watches.
 - `streams`: attacks by commands in pods and forwarded ports.
 - `workloads`: attacks by pods and jobs, on a whole cluster with real processes.

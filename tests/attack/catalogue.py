@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.attack import connections, crowds, definitions, objects, owners, payloads
+from tests.attack import connections, crowds, definitions, growth, objects, owners, payloads
 from tests.attack.harness import Attack, measure, target_server
 
 ATTACKS: Mapping[str, Attack] = {
@@ -20,6 +20,7 @@ ATTACKS: Mapping[str, Attack] = {
     **crowds.ATTACKS,
     **connections.ATTACKS,
     **owners.ATTACKS,
+    **growth.ATTACKS,
 }
 # One of each class, together some seconds.
 SAMPLE = (
@@ -33,6 +34,7 @@ SAMPLE = (
     "column of 60000 blanks",
     "rules doubling a text",
     "rules sharing a list",
+    "defaults of small items",
     "selectors",
     "chunks",
     "unknown methods",

@@ -65,18 +65,23 @@ def backup_pieces(storage: Storage) -> Iterator[bytes]:
     """The lines of a backup in pieces, as of the newest version on disk at the first piece."""
     version, collections = storage.durable_version, storage.durable_objects()
     n_objects = sum(len(snapshot.items) for snapshot in collections.values())
-    lines = [encode({"version": version, "objects": n_objects})]
+    parts = [encode({"version": version, "objects": n_objects}), b"\n"]
     size = 0
     for collection, snapshot in collections.items():
         for key, stored in snapshot.items:
-            line = encode([collection, *key, stored.version, msgspec.Raw(stored.raw)])
-            lines.append(line)
-            size += len(line)
+            parts += (encode([collection, *key, stored.version])[:-1], b",")
+            if len(stored.raw) > _PIECE_BYTES:  # by itself: all who read the store share its bytes
+                yield b"".join(parts)
+                yield stored.raw
+                parts, size = [], 0
+            else:
+                parts.append(stored.raw)
+                size += len(stored.raw)
+            parts.append(b"]\n")
             if size > _PIECE_BYTES:
-                yield b"\n".join(lines) + b"\n"
-                lines, size = [], 0
-    if lines:
-        yield b"\n".join(lines) + b"\n"
+                yield b"".join(parts)
+                parts, size = [], 0
+    yield b"".join(parts)
 
 
 def write_lines(lines: Iterable[bytes], target: Path, wanted: int = FORMAT) -> StoreReport:

@@ -41,6 +41,9 @@ HEADERS_S_MAX = 30.0
 HANDSHAKE_S_MAX = 15.0
 ACCEPT_BACKOFF_S = 0.1
 TLS_BUFFER_BYTES = 64 << 10
+# What one side has sent and the other has not read, beyond which the connection waits. asyncio lets
+# a quarter and half of a megabyte pass.
+UNREAD_BYTES_MAX = 64 << 10
 SWEEP_INTERVAL_S = 1.0
 # Errors of accept that pass when other descriptors or memory are given back.
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -173,9 +176,13 @@ class Connections:
             # requests in between.
             async with self._turn:
                 await asyncio.sleep(0)
-            connection.transport, _ = await loop.connect_accepted_socket(
+            transport, _ = await loop.connect_accepted_socket(
                 protocol, connection.socket, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S_MAX
             )
+            transport.set_write_buffer_limits(high=UNREAD_BYTES_MAX)
+            if hasattr(transport, "set_read_buffer_limits"):  # of asyncio's TLS only
+                transport.set_read_buffer_limits(high=UNREAD_BYTES_MAX)
+            connection.transport = transport
 
     def _drop_unfinished(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         """Called when the task of a connection ends, even if it was cancelled before it began."""

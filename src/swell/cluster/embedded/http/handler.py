@@ -5,7 +5,6 @@ It is one function without middlewares, because every write pays for what happen
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -86,8 +85,10 @@ class Handler:
             await rewritten(responses.prettify, response)
         if responses.is_long(response):
             body = responses.body_bytes(response)
-            pieces, headers = responses.slices(body), response.headers
+            headers = response.headers
             headers.popall("Content-Length", None)
+            is_ended = body.endswith(responses.LINE_END) or response.content_type != JSON
+            pieces = [body] if is_ended else [body, responses.LINE_END]
             return await responses.stream(request, pieces, headers, STALL_S, response.status)
         return response
 
@@ -129,8 +130,7 @@ class Handler:
         await response.prepare(request)
         for piece in backup_pieces(self._api.storage):
             # A client that stopped reading must not hold old states in memory for ever.
-            async with asyncio.timeout(STALL_S):
-                await response.write(piece)
+            await responses.write_in_slices(response, piece, STALL_S)
         await response.write_eof()
         return response
 

@@ -30,10 +30,14 @@ from swell.runtime.errors import ClusterError
 WARNINGS_MAX = 32  # clients read a bounded number of headers
 WARNING_LENGTH_MAX = 256
 # An answer beyond this is sent in pieces of about the other size.
-STREAMED_BYTES_MIN = 1 << 20
+STREAMED_BYTES_MIN = 256 << 10
 PIECE_BYTES = 256 << 10
+# Handed to a connection at one time: what a client does not read is held encrypted, for each one.
+# Up to this many bytes the HTTP library does not wait for the connection to take them.
+SLICE_BYTES = 64 << 10
 # Objects beyond this are decoded for every table anew.
 KEPT_DECODED_BYTES_MAX = 64 << 10
+LINE_END = b"\n"
 INCLUDES = ("", "None", "Metadata", "Object")
 # Kubernetes' annotation on the bookmark that ends the initial events of a streamed list.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -41,9 +45,14 @@ _HEADERS = CIMultiDict({"Content-Type": JSON, "Cache-Control": "no-cache, privat
 
 
 def of_bytes(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
-    """A response with a body that is encoded as JSON already."""
-    # Go ends every JSON text with a line, and `kubectl get --raw` prints what it gets.
-    return web.Response(body=body + b"\n", status=code, headers=headers(warnings))
+    """A response with a body that is encoded as JSON already.
+
+    Go ends every JSON text with a line, and `kubectl get --raw` prints what it gets. A long one
+    gets its end when it is sent, so that all who read a large object share its bytes.
+    """
+    if len(body) <= STREAMED_BYTES_MIN:
+        body += LINE_END
+    return web.Response(body=body, status=code, headers=headers(warnings))
 
 
 def headers(warnings: Sequence[str] = ()) -> CIMultiDict[str]:
@@ -85,7 +94,12 @@ def status_body(status: Status) -> Body:
 
 def event_line(kind: str, encoded: bytes) -> bytes:
     """One line of a watch."""
-    return b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded)
+    return b"".join(event_parts(kind, encoded))
+
+
+def event_parts(kind: str, encoded: bytes) -> tuple[bytes, bytes, bytes]:
+    """The same in parts, so that a large object need not be copied for it."""
+    return b'{"type":"%s","object":' % kind.encode(), encoded, b"}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +130,7 @@ class Representation:
         """A list, or a part of one."""
         return b"".join(self.page_pieces(page))
 
-    def page_pieces(self, page: Page) -> Iterator[bytes]:
+    def page_pieces(self, page: Page) -> Iterator[bytes | memoryview]:
         """The same in pieces of bounded size, as far as objects are passed on as bytes."""
         meta: Body = {"resourceVersion": str(page.version)}
         if page.continue_token:
@@ -141,10 +155,18 @@ class Representation:
         if self.kind.custom:
             # The list of a custom kind is a plain map: nothing is left out for being empty.
             meta.setdefault("continue", "")
-            raws = (stored.raw for stored in page.items)
+            raws: Iterable[bytes | memoryview] = (stored.raw for stored in page.items)
         else:
             raws = (_without_type(stored, self.kind) for stored in page.items)
-        yield from _list_pieces(name, self.kind.api_version, meta, raws)
+        opening = b"" if self.kind.custom else b"{"
+        yield from _list_pieces(name, self.kind.api_version, meta, raws, opening)
+
+    def shared_parts(self, event: StoredEvent) -> tuple[bytes, bytes, bytes] | None:
+        """The line of an event with a large object as it is stored: no watch makes a copy of it."""
+        stored = event.stored
+        if stored is None or self.form is not Form.OBJECT or len(stored.raw) <= PIECE_BYTES:
+            return None
+        return event_parts(event.type.value, stored.raw)
 
     def event(self, event: StoredEvent, *, first: bool) -> bytes:
         """One line of a watch. Only the table of the first event has column definitions."""
@@ -234,15 +256,17 @@ def is_long(response: web.StreamResponse) -> bool:
     return not response.prepared and len(body_bytes(response)) > STREAMED_BYTES_MIN
 
 
-def _without_type(stored: Stored, kind: ServedKind) -> bytes:
-    """An encoded object without its apiVersion and kind, which only the list of it says.
+def _without_type(stored: Stored, kind: ServedKind) -> bytes | memoryview:
+    """An encoded object without its apiVersion and kind, which only the list of it says, and
+    without its first brace.
 
-    Both nearly always stand first, so that the rest need not be encoded again.
+    Both nearly always stand first, so that the rest need not be encoded again, or even copied.
     """
     for head in _type_heads(kind.api_version, kind.kind):
         if stored.raw.startswith(head):
-            return b"{" + stored.raw[len(head) :]
-    return codec.encode({k: v for k, v in stored.body.items() if k not in {"apiVersion", "kind"}})
+            return memoryview(stored.raw)[len(head) :]
+    rest = {k: v for k, v in stored.body.items() if k not in {"apiVersion", "kind"}}
+    return memoryview(codec.encode(rest))[1:]
 
 
 @lru_cache(maxsize=128)
@@ -257,14 +281,29 @@ def _body_of(stored: Stored) -> Body:
 
 
 def _list_pieces(
-    kind: str, api_version: str, meta: Body, items: Iterable[bytes]
-) -> Iterator[bytes]:
-    """A list of objects that are encoded already."""
+    kind: str,
+    api_version: str,
+    meta: Body,
+    items: Iterable[bytes | memoryview],
+    opening: bytes = b"",
+) -> Iterator[bytes | memoryview]:
+    """A list of objects that are encoded already, but for what opens each of them.
+
+    A large one is passed on by itself, so that all who list it share its bytes.
+    """
     head = codec.encode({"kind": kind, "apiVersion": api_version, "metadata": meta})
-    batch, size, comma = [head[:-1], b',"items":['], 0, b""
+    batch: list[bytes | memoryview] = [head[:-1], b',"items":[']
+    size, before = 0, opening
     for item in items:
-        batch += (comma, item)
-        size, comma = size + len(item), b","
+        batch.append(before)
+        before = b"," + opening
+        if len(item) > PIECE_BYTES:
+            yield b"".join(batch)
+            yield item
+            batch, size = [], 0
+            continue
+        batch.append(item)
+        size += len(item)
         if size > PIECE_BYTES:
             yield b"".join(batch)
             batch, size = [], 0
@@ -273,7 +312,7 @@ def _list_pieces(
 
 async def stream(
     request: web.BaseRequest,
-    pieces: Iterable[bytes],
+    pieces: Iterable[bytes | memoryview],
     headers: CIMultiDict[str],
     limit_s: float,
     code: int = 200,
@@ -288,8 +327,7 @@ async def stream(
     await response.prepare(request)
     try:
         for piece in pieces:
-            async with asyncio.timeout(limit_s):
-                await response.write(piece)
+            await write_in_slices(response, piece, limit_s)
         await response.write_eof()
     except TimeoutError:
         # The client reads nothing, so an orderly end would wait for it, too.
@@ -298,9 +336,14 @@ async def stream(
     return response
 
 
-def slices(body: bytes) -> Iterator[bytes]:
-    for start in range(0, len(body), PIECE_BYTES):
-        yield body[start : start + PIECE_BYTES]
+async def write_in_slices(
+    response: web.StreamResponse, piece: bytes | memoryview, limit_s: float
+) -> None:
+    """Send bytes that others may send, too; TimeoutError when the client reads none for so long."""
+    whole = memoryview(piece)
+    for start in range(0, len(piece), SLICE_BYTES):
+        async with asyncio.timeout(limit_s):
+            await response.write(whole[start : start + SLICE_BYTES])
 
 
 def _quotable(text: str) -> str:

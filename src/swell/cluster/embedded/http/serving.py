@@ -46,6 +46,9 @@ from swell.runtime.watchdog import watch_loop
 SHUTDOWN_S = 5.0  # for requests and controllers that are still running
 HEADER_BYTES_MAX = 32 << 10
 LINE_BYTES_MAX = 128 << 10  # a path with a selector of some thousand terms
+# Of a body, before its connection waits for the request to read on: hundreds may wait for the room
+# that large bodies share.
+READ_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ async def listening(
         access_log=None,
         max_field_size=HEADER_BYTES_MAX,
         max_line_size=LINE_BYTES_MAX,
+        read_bufsize=READ_BYTES,
         keepalive_timeout=120.0,
         auto_decompress=False,  # a real server takes every body as it is
     )

@@ -126,25 +126,33 @@ class Watches:
         # Whole seconds: the ages in a table have no finer unit, and watches share its lines.
         shown = replace(stream.representation, now=float(int(self._clock.now())))
         for event in events:
-            yield self._shared.line(shown, event, first=stream.is_first)
+            parts = shown.shared_parts(event)
+            if parts is not None:
+                yield from parts
+            else:
+                yield self._shared.line(shown, event, first=stream.is_first)
             stream.is_first = False
 
     async def _write(self, stream: _Stream, lines: Iterable[bytes]) -> None:
-        """Send lines in batches; TimeoutError when the client does not read them."""
+        """Send lines, or parts of them, in batches; TimeoutError when the client reads nothing.
+
+        A large part is sent by itself, so that the watches that share it make no copies.
+        """
         batch: list[bytes] = []
         size = 0
         for line in lines:
-            batch.append(line)
-            size += len(line)
-            if size >= BATCH_BYTES:
-                await self._send(stream, b"".join(batch))
+            if size + len(line) >= BATCH_BYTES:
+                await self._send(stream, batch)
+                await self._send(stream, [line])
                 batch, size = [], 0
-        if batch:
-            await self._send(stream, b"".join(batch))
+            else:
+                batch.append(line)
+                size += len(line)
+        await self._send(stream, batch)
 
-    async def _send(self, stream: _Stream, batch: bytes) -> None:
-        async with asyncio.timeout(self.stall_s):
-            await stream.response.write(batch)
+    async def _send(self, stream: _Stream, batch: list[bytes]) -> None:
+        joined = batch[0] if len(batch) == 1 else b"".join(batch)
+        await responses.write_in_slices(stream.response, joined, self.stall_s)
 
 
 @dataclass(slots=True)
