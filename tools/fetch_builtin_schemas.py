@@ -95,6 +95,12 @@ REF_PREFIX = "#/components/schemas/"
 
 AS_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+# A watch of no object: its only event is the bookmark that ends the initial ones.
+ONE_BOOKMARK = (
+    "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    "&timeoutSeconds=1&fieldSelector=metadata.name%3Dno-such-object"
+)
+ABOUT_IT = ("apiVersion", "kind", "metadata")
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = dict[str, Json]
@@ -310,9 +316,11 @@ def _roots(definitions: Mapping[str, JsonObject], taken: Kinds, listed: Kinds) -
 def _kind_entry(server: Server, gvk: tuple[str, str, str], resource: ServedResource) -> JsonObject:
     group, version, kind = gvk
     table = Table([])
+    empty: JsonObject = {}
     if "list" in resource.verbs:
         path = f"{_version_path(group, version)}/{resource.resource}"
         table = msgspec.json.decode(server.get(path, AS_TABLE), type=Table)
+        empty = _empty_object(server.get(f"{path}?{ONE_BOOKMARK}"))
     return {
         "group": group,
         "version": version,
@@ -325,7 +333,16 @@ def _kind_entry(server: Server, gvk: tuple[str, str, str], resource: ServedResou
         "verbs": list(resource.verbs),
         "subresources": [_subresource_entry(gvk, one) for one in resource.subresources],
         "columns": [msgspec.to_builtins(column) for column in table.columnDefinitions],
+        "empty": empty,
     }
+
+
+def _empty_object(watched: bytes) -> JsonObject:
+    """The fields that a server prints of an object without any, as its bookmarks are."""
+    (event,) = (json.loads(line) for line in watched.splitlines())
+    if event["type"] != "BOOKMARK":
+        raise FetchError(f"expected a bookmark alone, found {event!r}")
+    return {name: value for name, value in event["object"].items() if name not in ABOUT_IT}
 
 
 def _subresource_entry(gvk: tuple[str, str, str], sub: Subresource) -> JsonObject:

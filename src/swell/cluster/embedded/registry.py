@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.access.attributes import ADMIN, Identity
@@ -148,6 +148,8 @@ class ServedKind:
     verbs: tuple[str, ...] = ALL_VERBS
     columns: tuple[TableColumn, ...] = ()
     custom: bool = False
+    # What Go prints of an object without values, beside its kind and metadata. Bookmarks have it.
+    empty: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     stored_as: str = ""  # collection, when it is not this resource's own
     conversion: Conversion | None = None  # None: this version is the stored one

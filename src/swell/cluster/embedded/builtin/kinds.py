@@ -250,6 +250,7 @@ def _kind(entry: Mapping[str, Any], behaviours: Mapping[str, Behaviour]) -> Serv
             )
             for column in entry["columns"]
         ),
+        empty=entry["empty"],
         is_review=is_review,
         rules=BuiltinRules(definition, Behaviour() if is_review else behaviours[resource]),
         merge_schema=definitions.merge_schema(definition),

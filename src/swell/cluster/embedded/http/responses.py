@@ -211,7 +211,7 @@ class Representation:
             return self._table([mark], version, headed=first)
         if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
             return self._partial(mark)
-        return mark
+        return {**mark, **self.kind.empty}
 
 
 def representation_of(
