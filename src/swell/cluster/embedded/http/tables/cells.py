@@ -97,7 +97,7 @@ def _role_binding(body: Body, now: float) -> Cells:
 
 def _node(body: Body, now: float) -> Cells:
     status, info = _part(body, "status"), _part(_part(body, "status"), "nodeInfo")
-    addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or []}
+    addresses = {a.get("type"): a.get("address") for a in reversed(status.get("addresses") or [])}
     return [
         _name(body),
         _node_status(body),
@@ -119,7 +119,7 @@ def _kernel(info: Body) -> str:
 
 def _node_status(body: Body) -> str:
     conditions = _part(body, "status").get("conditions") or []
-    ready = next((c for c in conditions if c.get("type") == "Ready"), None)
+    ready = next((c for c in reversed(conditions) if c.get("type") == "Ready"), None)
     if ready is None:
         states = ["Unknown"]
     else:
@@ -158,8 +158,8 @@ def _external_address(spec: Body, status: Body) -> str:
     if spec.get("type") != "LoadBalancer":
         return ",".join(listed) or NONE
     ingress = _part(status, "loadBalancer").get("ingress") or []
-    given = [point.get("ip") or point.get("hostname") or "" for point in ingress]
-    return ",".join([*given, *listed]) or "<pending>"
+    given = {point.get("ip") or point.get("hostname") or "" for point in ingress}
+    return ",".join([*sorted(given - {""}), *listed]) or "<pending>"
 
 
 def _service_ports(spec: Body) -> Iterable[str]:
@@ -171,25 +171,30 @@ def _service_ports(spec: Body) -> Iterable[str]:
 def _endpoints(body: Body, now: float) -> Cells:
     subsets = body.get("subsets") or []
     pairs = [
-        f"{address.get('ip')}:{port.get('port')}" if port else str(address.get("ip"))
+        _socket(str(address.get("ip")), port)
         for subset in subsets
         for port in subset.get("ports") or [None]
         for address in subset.get("addresses") or []
     ]
-    return [_name(body), _first_few(pairs), _age(body, now)]
+    # Subsets of which no address is ready are not nothing.
+    shown = _first_few(pairs) if subsets else NONE
+    return [_name(body), shown, _age(body, now)]
+
+
+def _socket(address: str, port: Body | None) -> str:
+    if port is None:
+        return address
+    return f"[{address}]:{port.get('port')}" if ":" in address else f"{address}:{port.get('port')}"
 
 
 def _endpoint_slice(body: Body, now: float) -> Cells:
-    ports = [str(p["port"]) for p in body.get("ports") or [] if p.get("port") is not None]
+    ports = [str(p.get("port", p.get("name", "*"))) for p in body.get("ports") or []]
     found = [a for e in body.get("endpoints") or [] for a in e.get("addresses") or []]
-    port_text = ",".join(ports) or "<unset>"
-    kind = body.get("addressType", "")
-    return [_name(body), kind, port_text, _first_few(found, "<unset>"), _age(body, now)]
+    listed = [_first_few(items) or "<unset>" for items in (ports, found)]
+    return [_name(body), body.get("addressType", ""), *listed, _age(body, now)]
 
 
-def _first_few(items: list[str], nothing: str = NONE) -> str:
-    if not items:
-        return nothing
+def _first_few(items: list[str]) -> str:
     more = len(items) - ENDPOINTS_MAX
     first = ",".join(items[:ENDPOINTS_MAX])
     return f"{first} + {more} more..." if more > 0 else first
@@ -216,7 +221,8 @@ def _job(body: Body, now: float) -> Cells:
 
 def _job_status(body: Body) -> str:
     conditions = _part(body, "status").get("conditions") or []
-    true = {c.get("type") for c in conditions if c.get("status") == "True"}
+    first = {c.get("type"): c.get("status") for c in reversed(conditions)}
+    true = {kind for kind, status in first.items() if status == "True"}
     for final in ("Complete", "Failed"):  # a finished job keeps its earlier conditions
         if final in true:
             return final
@@ -247,7 +253,7 @@ def _event(body: Body, now: float) -> Cells:
     last_at = _either(body, "lastTimestamp", "deprecatedLastTimestamp") or first_at
     count = _either(body, "count", "deprecatedCount") or 1
     if series:
-        last_at, count = series.get("lastObservedTime"), series.get("count", count)
+        last_at, count = series.get("lastObservedTime"), series.get("count", 0)
     about = body.get("involvedObject") or body.get("regarding") or {}
     kind, name = str(about.get("kind", "")).lower(), about.get("name")
     return [
@@ -270,7 +276,7 @@ def _event_source(body: Body) -> str:
         body, "reportingComponent", "reportingController"
     )
     instance = source.get("host") or body.get("reportingInstance")
-    return ", ".join(str(part) for part in (component, instance) if part)
+    return f"{component or ''}, {instance}" if instance else str(component or "")
 
 
 def _either(body: Body, name: str, other: str) -> object:
@@ -282,9 +288,9 @@ def _claim(body: Body, now: float) -> Cells:
     is_leaving = "deletionTimestamp" in _part(body, "metadata")
     phase = "Terminating" if is_leaving else status.get("phase", "")
     volume = spec.get("volumeName", "")
-    capacity = _part(status, "capacity").get("storage", "") if volume else ""
+    capacity = _part(status, "capacity").get("storage", "0") if volume else ""
     modes = _modes(status.get("accessModes")) if volume else ""
-    classes = [spec.get("storageClassName", ""), spec.get("volumeAttributesClassName", "<unset>")]
+    classes = [_class_name(body), spec.get("volumeAttributesClassName", "<unset>")]
     mode = spec.get("volumeMode", "<unset>")
     return [_name(body), phase, volume, capacity, modes, *classes, _age(body, now), mode]
 
@@ -297,12 +303,12 @@ def _volume(body: Body, now: float) -> Cells:
     claim = f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
     return [
         _name(body),
-        _part(spec, "capacity").get("storage", ""),
+        _part(spec, "capacity").get("storage", "0"),
         _modes(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy", ""),
         phase,
         claim,
-        spec.get("storageClassName", ""),
+        _class_name(body),
         spec.get("volumeAttributesClassName", "<unset>"),
         status.get("reason", ""),
         _age(body, now),
@@ -310,9 +316,17 @@ def _volume(body: Body, now: float) -> Cells:
     ]
 
 
+def _class_name(body: Body) -> object:
+    """The storage class of a volume or a claim; an annotation of the beta is heeded first."""
+    notes = _part(_part(body, "metadata"), "annotations")
+    own = _part(body, "spec").get("storageClassName", "")
+    return notes.get("volume.beta.kubernetes.io/storage-class", own)
+
+
 def _storage_class(body: Body, now: float) -> Cells:
     notes = _part(_part(body, "metadata"), "annotations")
-    is_default = notes.get("storageclass.kubernetes.io/is-default-class") == "true"
+    marks = ("storageclass.kubernetes.io", "storageclass.beta.kubernetes.io")
+    is_default = any(notes.get(f"{mark}/is-default-class") == "true" for mark in marks)
     name = f"{_name(body)} (default)" if is_default else _name(body)
     return [
         name,

@@ -25,8 +25,7 @@ class _ContainerSummary(NamedTuple):
 def pod_cells(pod: Body, now: float) -> list[object]:
     meta, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
     summary = _summary(spec, status)
-    sidecars = [c for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"]
-    n_containers = len(spec.get("containers") or []) + len(sidecars)
+    n_containers = len(spec.get("containers") or []) + len(_sidecars(spec))
     restarts = str(summary.n_restarts)
     if summary.n_restarts and summary.last_restart:
         restarts += f" ({age(summary.last_restart, now)} ago)"
@@ -54,51 +53,78 @@ def completion(pod: Body) -> list[Body]:
 
 def _summary(spec: Body, status: Body) -> _ContainerSummary:
     reason = status.get("reason") or status.get("phase") or ""
-    if _condition(status, "PodScheduled").get("reason") == "SchedulingGated":
+    if _has_condition(status, "PodScheduled", "reason", "SchedulingGated"):
         reason = "SchedulingGated"
-    initial = _init_reason(spec, status)
-    init = status.get("initContainerStatuses") or []
+    sidecars = _sidecars(spec)
+    waiting, passed = _init_reason(spec, status)
+    is_initialized = _condition(status, "Initialized").get("status") == "True"
+    # Started sidecars count as containers of the pod, in whatever state they are.
+    n_ready = sum(1 for one in passed if _is_started_sidecar(one, sidecars) and one.get("ready"))
+    if waiting and not is_initialized:
+        return _ContainerSummary(waiting, n_ready, _restarts(passed), _last_restart(passed))
     main = status.get("containerStatuses") or []
-    starting = initial is not None and _condition(status, "Initialized").get("status") != "True"
-    if starting:
-        return _ContainerSummary(initial or "", 0, _restarts(init), _last_restart(init))
-    # Init containers that are up are sidecars, which count as containers of the pod.
-    n_ready = sum(1 for container in [*init, *main] if _is_up(container))
-    for container in reversed(main):  # of several reasons the first container's wins
-        reason = _state_reason(container.get("state") or {}) or reason
-    # One container has ended well while another still runs.
-    if reason == "Completed" and any(_is_up(c) for c in main):
-        is_ready = _condition(status, "Ready").get("status") == "True"
-        reason = "Running" if is_ready else "NotReady"
-    return _ContainerSummary(reason, n_ready, _restarts(main), _last_restart(main))
+    counted = [*(one for one in passed if one.get("name") in sidecars), *main]
+    n_ready += sum(map(_is_up, main))
+    reason = _main_reason(status, main, waiting or reason)
+    return _ContainerSummary(reason, n_ready, _restarts(counted), _last_restart(counted))
 
 
-def _init_reason(spec: Body, status: Body) -> str | None:
-    """The state while an init container has not ended well; None when all have.
-
-    A started sidecar (an init container that restarts always) counts as ended.
-    """
-    n_init = len(spec.get("initContainers") or [])
-    sidecars = {
-        c.get("name")
-        for c in spec.get("initContainers") or []
-        if c.get("restartPolicy") == "Always"
-    }
-    for n, container in enumerate(status.get("initContainerStatuses") or []):
+def _main_reason(status: Body, main: list[Body], reason: str) -> str:
+    """The state that the containers of the pod give it; that of the first one wins."""
+    failure = ""
+    for container in reversed(main):
         state = container.get("state") or {}
-        if (state.get("terminated") or {}).get("exitCode", 1) == 0:
-            continue
-        if container.get("name") in sidecars and container.get("started"):
+        own = _state_reason(state)
+        reason = own or reason
+        if (
+            own
+            and "exitCode" in (state.get("terminated") or {})
+            and state["terminated"]["exitCode"]
+        ):
+            failure = own
+    if reason != "Completed":
+        return reason
+    # One container has ended well, but that says nothing of the others.
+    is_running = any(map(_is_up, main))
+    if is_running and _has_condition(status, "Ready", "status", "True"):
+        return "Running"
+    return failure or ("NotReady" if is_running else reason)
+
+
+def _init_reason(spec: Body, status: Body) -> tuple[str, list[Body]]:
+    """The state while an init container has not ended well, and those up to that one.
+
+    Without such a container the state is empty. A started sidecar counts as ended.
+    """
+    n_init, sidecars = len(spec.get("initContainers") or []), _sidecars(spec)
+    passed: list[Body] = []
+    for n, container in enumerate(status.get("initContainerStatuses") or []):
+        passed.append(container)
+        state = container.get("state") or {}
+        ended_well = (state.get("terminated") or {}).get("exitCode", 1) == 0
+        if ended_well or _is_started_sidecar(container, sidecars):
             continue
         reason = _state_reason(state)
         if reason and reason != "PodInitializing":
-            return f"Init:{reason}"
-        return f"Init:{n}/{n_init}"
-    return None
+            return f"Init:{reason}", passed
+        return f"Init:{n}/{n_init}", passed
+    return "", passed
+
+
+def _sidecars(spec: Body) -> set[str]:
+    """The names of the init containers that restart always."""
+    init = spec.get("initContainers") or []
+    return {c.get("name", "") for c in init if c.get("restartPolicy") == "Always"}
+
+
+def _is_started_sidecar(container: Body, sidecars: set[str]) -> bool:
+    ended_well = ((container.get("state") or {}).get("terminated") or {}).get("exitCode", 1) == 0
+    return container.get("name") in sidecars and bool(container.get("started")) and not ended_well
 
 
 def _is_up(container: Body) -> bool:
-    return bool(container.get("ready")) and "running" in (container.get("state") or {})
+    state = container.get("state") or {}
+    return bool(container.get("ready")) and "running" in state and not _state_reason(state)
 
 
 def _state_reason(state: Body) -> str:
@@ -137,6 +163,11 @@ def _readiness_gates(spec: Body, status: Body) -> str:
         g for g in gates if _condition(status, g.get("conditionType", "")).get("status") == "True"
     ]
     return f"{len(met)}/{len(gates)}" if gates else NONE
+
+
+def _has_condition(status: Body, kind: str, field: str, value: str) -> bool:
+    found = (c for c in status.get("conditions") or [] if c.get("type") == kind)
+    return any(c.get(field) == value for c in found)
 
 
 def _condition(status: Body, kind: str) -> Body:
