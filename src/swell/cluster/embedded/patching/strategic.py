@@ -159,13 +159,28 @@ def _merged_list(
         return [_clean(item) for item in plain]
     deleted = [_key_of(item, key) for item in directives if item[DIRECTIVE] == "delete"]
     base = [item for item in old if _key_of(item, key) not in deleted]
-    by_key = {_key_of(item, key): item for item in base}
-    touched = []
-    for item in plain:
-        previous = by_key.get(_key_of(item, key))
-        merged = _clean(item) if previous is None else strategic_merge(previous, item, schema.items)
-        touched.append(merged)
+    named = list(dict.fromkeys(_key_of(item, key) for item in plain))
+    touched = _touched(base, plain, schema.items, key)
+    touched.sort(key=lambda item: named.index(_key_of(item, key)))
     return _ordered(base, touched, order, key)
+
+
+def _touched(base: list[Any], patch: list[Any], schema: MergeSchema, key: str) -> list[Any]:
+    """The elements that a patch is about, merged or new, in the order of the list.
+
+    Of several with one key the first is merged, also with several elements of the patch.
+    """
+    found = [item for item in base if _key_of(item, key) in {_key_of(one, key) for one in patch}]
+    places: dict[Any, int] = {}
+    for at, item in enumerate(found):
+        places.setdefault(_key_of(item, key), at)
+    for item in patch:
+        at = places.setdefault(_key_of(item, key), len(found))
+        if at == len(found):
+            found.append(_clean(item))
+        else:
+            found[at] = strategic_merge(found[at], item, schema)
+    return found
 
 
 def _is_directive(item: Any) -> bool:

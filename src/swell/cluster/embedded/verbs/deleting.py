@@ -80,6 +80,7 @@ class DeleteVerbs:
         request: RequestContext,
     ) -> Page:
         """The objects that a delete of a collection is about."""
+        self._reads.check(kind, selection)
         _warn_of_orphans(kind, options, request)
         _check_options(options)
         # A real server lists in pages, and with a limit a version means exactly that one.

@@ -50,8 +50,7 @@ class ReadVerbs:
     def list(self, kind: ServedKind, options: ListOptions) -> Page:
         if kind.ttl_s:
             self._core.expire()
-        _refuse(_list_option_errors(options))
-        chosen = parse_filter(kind, options.namespace, options.labels, options.fields)
+        chosen = self.check(kind, options)
         after: Key | None = None
         limit = max(options.limit, 0)
         if options.continue_token:
@@ -65,6 +64,11 @@ class ReadVerbs:
         if options.resource_version == "0":
             limit = 0  # a real server answers version 0 from its cache, which has no pages
         return self._page(kind, chosen, snapshot, after, limit)
+
+    def check(self, kind: ServedKind, options: ListOptions) -> Filter:
+        """The filter of a list; options that no list can have are refused."""
+        _refuse(_list_option_errors(options))
+        return parse_filter(kind, options.namespace, options.labels, options.fields)
 
     def watch(self, kind: ServedKind, options: WatchOptions) -> Watch | FailedWatch:
         """Start a watch. Invalid options are refused here.
