@@ -41,6 +41,7 @@ WHOLE = frozenset(
         "namespace",
         "paging",
         "resourceversion",
+        "states",
         "status",
         "update",
         "watch",

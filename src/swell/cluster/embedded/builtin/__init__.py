@@ -17,8 +17,10 @@ Files, from the common parts to the table of all kinds:
 - `volumes`: the volumes of a pod.
 - `podspec`: the spec of a pod, alone or in a template.
 - `pods`: pods.
+- `jobstatus`: which writes of a Job's status are refused.
 - `jobs`: Jobs.
 - `replicasets`: ReplicaSets.
+- `servicetypes`: what the type of a Service brings with it.
 - `services`: Services.
 - `endpoints`: Endpoints and EndpointSlices.
 - `configuration`: ConfigMaps and Secrets.

@@ -25,6 +25,10 @@ CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 CONFIG_KEY_LENGTH_MAX = 253  # the length of a DNS subdomain
 INT32_MAX = 2**31 - 1
 HEADER_NAME = re.compile("[-A-Za-z0-9]+")
+CONDITION_STATUSES = ("False", "True", "Unknown")
+# Kubernetes' limits of a condition.
+REASON_LENGTH_MAX, MESSAGE_LENGTH_MAX = 1024, 32 << 10
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -49,6 +53,34 @@ def non_negative(body: Body, name: str, path: str) -> Iterator[FieldError]:
 def immutable(new: object, old: object, field: str) -> Iterator[FieldError]:
     if new != old:
         yield field_errors.invalid(field, new, "field is immutable")
+
+
+def conditions_errors(conditions: Sequence[Body], field: str) -> Iterator[FieldError]:
+    """Conditions of the common form (metav1.Condition), each type once."""
+    seen = set[str]()
+    for index, condition in enumerate(conditions):
+        where, kind, reason = (
+            f"{field}[{index}]",
+            condition.get("type", ""),
+            condition.get("reason"),
+        )
+        if kind in seen:
+            yield field_errors.duplicate(f"{where}.type", kind)
+        seen.add(kind)
+        yield from qualified_name_errors(kind, f"{where}.type")
+        if condition.get("status") not in CONDITION_STATUSES:
+            status = condition.get("status", "")
+            yield field_errors.not_supported(f"{where}.status", status, CONDITION_STATUSES)
+        yield from non_negative(condition, "observedGeneration", where)
+        if not condition.get("lastTransitionTime"):
+            yield field_errors.required(f"{where}.lastTransitionTime")
+        if not reason:
+            yield field_errors.required(f"{where}.reason")
+        elif not _REASON.fullmatch(reason):
+            yield field_errors.invalid(f"{where}.reason", reason, "must be a word of letters")
+        for name, limit in (("reason", REASON_LENGTH_MAX), ("message", MESSAGE_LENGTH_MAX)):
+            if len(str(condition.get(name, "")).encode()) > limit:
+                yield field_errors.too_long(f"{where}.{name}", limit)
 
 
 def access_mode_errors(modes: Sequence[str] | None, field: str) -> Iterator[FieldError]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.jobstatus import status_errors
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.warnings import template_warnings
@@ -29,7 +30,6 @@ MANY_LIMIT = 10_000
 FAILURE_RULES_MAX = 20
 SUCCESS_RULES_MAX = 20
 EXIT_CODES_MAX = 255
-CONDITION_STATUSES = ("False", "True", "Unknown")
 INDEXES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
@@ -37,9 +37,6 @@ COUNTS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
     "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
-STATUS_COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
-# An end is announced by the second condition before the first declares it.
-ANNOUNCED_BY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 IMMUTABLE = (
     "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy",
     "successPolicy",
@@ -65,13 +62,19 @@ def default(job: Body) -> None:
 
 
 def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
-    spec, own_labels = new["spec"], new["metadata"].get("labels")
-    if old is None and not spec.get("manualSelector"):
+    if old is None and not new["spec"].get("manualSelector"):
         _make_selector(new)
-    labels = spec["template"].get("metadata", {}).get("labels")
-    # A Job without labels takes those of its template, the generated ones included. Of a name that
-    # is no label's value only the template's are reported.
-    if labels and not own_labels and not label_value_problems(new["metadata"].get("name", "")):
+    label(new)
+
+
+def label(new: Body, _old: Body | None = None, _context: WriteContext | None = None) -> None:
+    """Give a Job without labels those of its template, the generated ones included.
+
+    Of a name that is no label's value only the template's are reported.
+    """
+    labels = new["spec"]["template"].get("metadata", {}).get("labels")
+    is_named = not label_value_problems(new["metadata"].get("name", ""))
+    if labels and is_named and not new["metadata"].get("labels"):
         new["metadata"]["labels"] = dict(labels)
 
 
@@ -229,8 +232,10 @@ def _failure_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
         for at, condition in enumerate(conditions or ()):
             place, status = f"{where}.onPodConditions[{at}]", condition.get("status")
             yield from fields.qualified_name_errors(condition.get("type", ""), f"{place}.type")
-            if status not in CONDITION_STATUSES:
-                yield field_errors.not_supported(f"{place}.status", status, CONDITION_STATUSES)
+            if status not in fields.CONDITION_STATUSES:
+                yield field_errors.not_supported(
+                    f"{place}.status", status, fields.CONDITION_STATUSES
+                )
 
 
 def _exit_code_errors(codes: Body, names: set[str], path: str) -> Iterator[FieldError]:
@@ -331,36 +336,6 @@ def _with_mutable(old: Body, new: Body) -> Body:
     return template
 
 
-def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    """Counts must not be negative, and a final condition must have been announced."""
-    status = new["status"]
-    for name in STATUS_COUNTS:
-        yield from fields.non_negative(status, name, "status")
-    if status.get("ready", 0) > status.get("active", 0):
-        detail = "cannot set more ready pods than active"
-        yield field_errors.invalid("status.ready", status["ready"], detail)
-    now = _true_conditions(status)
-    ended = {"Complete", "Failed"} & now - _true_conditions((old or {}).get("status", {}))
-    for end in sorted(ended):
-        if ANNOUNCED_BY[end] not in now:
-            detail = f"cannot set {end}=True condition without {ANNOUNCED_BY[end]}=true"
-            yield field_errors.invalid("status.conditions", "", detail)
-        if "startTime" not in status:
-            yield field_errors.required(
-                "status.startTime", "startTime is required for finished job"
-            )
-    if "Complete" in ended and "completionTime" not in status:
-        detail = "completionTime is required for Complete jobs"
-        yield field_errors.required("status.completionTime", detail)
-    if "completionTime" in status and "Complete" not in now:
-        detail = "cannot set completionTime when there is no Complete=True condition"
-        yield field_errors.invalid("status.completionTime", status["completionTime"], detail)
-
-
-def _true_conditions(status: Body) -> set[str]:
-    return {c["type"] for c in status.get("conditions", ()) if c.get("status") == "True"}
-
-
 def _take(held: Body, given: Body, name: str) -> None:
     held.pop(name, None)
     if name in given:
@@ -372,5 +347,6 @@ JOBS = Behaviour(
     default=default,
     prepare=prepare,
     errors=errors,
+    prepare_status=label,
     status_errors=status_errors,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from swell.api import quantity
 from swell.api.meta import Body
@@ -18,6 +19,8 @@ NOT_READY = "node.kubernetes.io/not-ready"
 NAME_LABEL = "kubernetes.io/metadata.name"
 # Resources that are counted in whole numbers; so are extended ones (with a slash).
 WHOLE = frozenset({"pods", "services", "replicationcontrollers"})
+FEATURE = re.compile(r"([A-Z][A-Za-z0-9]*)(/[A-Za-z][A-Za-z0-9]*)*")
+FEATURE_LENGTH_MAX = 253
 
 
 def default_node(node: Body) -> None:
@@ -27,7 +30,10 @@ def default_node(node: Body) -> None:
             spec["podCIDRs"] = [spec["podCIDR"]]
     elif spec.get("podCIDRs"):
         spec["podCIDR"] = spec["podCIDRs"][0]
+    # Fields of configurations from the server, which Kubernetes does not have any more.
+    spec.pop("configSource", None)
     status = node.get("status", {})
+    status.pop("config", None)
     if "capacity" in status:  # without reservations all of it is allocatable
         status.setdefault("allocatable", dict(status["capacity"]))
 
@@ -69,11 +75,24 @@ def node_status_errors(new: Body, old: Body | None, _context: WriteContext) -> I
                 yield field_errors.invalid(f"status.{side}.{name}", amount, detail)
             if (name in WHOLE or "/" in name) and value.nano % quantity.NANO:
                 yield field_errors.invalid(f"status.{side}.{name}", amount, "must be an integer")
+    yield from _feature_errors(status.get("declaredFeatures") or ())
     # kube-apiserver checks addresses only on updates.
     addresses = status.get("addresses", []) if old is not None else []
     for index, address in enumerate(addresses):
         if addresses.index(address) != index:
             yield field_errors.duplicate(f"status.addresses[{index}]", address)
+
+
+def _feature_errors(names: Sequence[str]) -> Iterator[FieldError]:
+    """The declared features of a node: known by their form, each once, in order."""
+    for index, name in enumerate(names):
+        where = f"status.declaredFeatures[{index}]"
+        if len(name) > FEATURE_LENGTH_MAX or not FEATURE.fullmatch(name):
+            yield field_errors.invalid(where, name, "must be words in upper camel case")
+        if index and name == names[index - 1]:
+            yield field_errors.duplicate(where, name)
+        elif index and name < names[index - 1]:
+            yield field_errors.invalid(where, name, "the list must be in order")
 
 
 def default_namespace(namespace: Body) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from swell.api import quantity
 from swell.api.meta import Body, Key
+from swell.api.times import format_time
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import (
@@ -30,7 +31,6 @@ GATED = {
     "type": "PodScheduled",
     "status": "False",
     "lastProbeTime": None,
-    "lastTransitionTime": None,
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
@@ -65,7 +65,8 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
         _refuse_runtime_classes(new)
         new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
-            new["status"]["conditions"] = [dict(GATED)]
+            gated = {**GATED, "lastTransitionTime": format_time(context.now)}
+            new["status"]["conditions"] = [gated]
     else:  # a writer may leave out what the server filled in
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
@@ -289,6 +290,9 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
         yield from fields.name_errors(nominated, "status.nominatedNodeName")
+        if new["spec"].get("nodeName"):
+            detail = "may not be set on pods that are already bound to a node"
+            yield field_errors.forbidden("status.nominatedNodeName", detail)
     yield from fields.immutable(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
     for name in ("containerStatuses", "initContainerStatuses"):
         yield from _revival_errors(status, before, new["spec"], name)

@@ -47,11 +47,7 @@ def budget_status_errors(
 ) -> Iterator[FieldError]:
     for name in BUDGET_COUNTS:
         yield from fields.non_negative(new["status"], name, "status")
-    conditions = new["status"].get("conditions", ())
-    for index, condition in enumerate(conditions):
-        for name in ("type", "status", "reason", "lastTransitionTime"):
-            if not condition.get(name):
-                yield field_errors.required(f"status.conditions[{index}].{name}")
+    yield from fields.conditions_errors(new["status"].get("conditions", ()), "status.conditions")
 
 
 def prepare_priority(new: Body, _old: Body | None, context: WriteContext) -> None:

@@ -69,12 +69,16 @@ def _selector_errors(spec: Body) -> Iterator[FieldError]:
 
 def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     status = new["status"]
-    for name in STATUS_COUNTS:
+    for name in (*STATUS_COUNTS, "observedGeneration", "terminatingReplicas"):
         yield from fields.non_negative(status, name, "status")
     for name in STATUS_COUNTS[1:]:
         if status.get(name, 0) > status.get("replicas", 0):
             detail = "cannot be greater than status.replicas"
             yield field_errors.invalid(f"status.{name}", status.get(name, 0), detail)
+    available = status.get("availableReplicas", 0)
+    if available > status.get("readyReplicas", 0):
+        detail = "cannot be greater than readyReplicas"
+        yield field_errors.invalid("status.availableReplicas", available, detail)
 
 
 REPLICA_SETS = Behaviour(

@@ -9,26 +9,38 @@ from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.servicetypes import (
+    EXTERNAL,
+    NODE_PORTS,
+    ONLY_BALANCERS,
+    allocate_ports,
+    balancer_errors,
+    default_ingress,
+    drop_of_old_type,
+    is_external,
+    keep_ports,
+    needs_health_port,
+    node_ports,
+    status_errors,
+)
 from swell.cluster.embedded.builtin.warnings import service_warnings
 from swell.cluster.embedded.objectmeta import name_problems
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
-# The first /16 of kubeadm's default range, and kube-apiserver's default of node ports.
+# The first /16 of kubeadm's default range.
 ADDRESSES = ipaddress.IPv4Network("10.96.0.0/16")
-NODE_PORTS = range(30000, 32768)
 # Kubernetes' default and limit of a session affinity's timeout.
 AFFINITY_S = 10800
 AFFINITY_S_MAX = 86400
 HEADLESS = "None"
 DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-EXTERNAL = ("NodePort", "LoadBalancer")
 FAMILIES = ("IPv4", "IPv6")
 STACKS = ("PreferDualStack", "RequireDualStack", "SingleStack")
 TRAFFIC_POLICIES = ("Cluster", "Local")
 # The server fills these in; a write without them means no change.
-KEPT_ON_UPDATE = ("clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
+KEPT_ON_UPDATE = ("clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy")
 
 
 def default(service: Body) -> None:
@@ -37,12 +49,13 @@ def default(service: Body) -> None:
     for port in spec.get("ports", ()):
         if not port.get("targetPort"):
             port["targetPort"] = port["port"]
-    if spec["type"] in EXTERNAL or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
+    if is_external(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        default_ingress(service)
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
 
@@ -60,6 +73,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     spec = new["spec"]
     if old is not None:
         _keep(spec, old["spec"])
+        drop_of_old_type(new, old)
     if spec["type"] == "ExternalName":
         if old is not None and old["spec"]["type"] != "ExternalName":
             for name in (*KEPT_ON_UPDATE, "internalTrafficPolicy"):
@@ -73,8 +87,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     if unmet := list(_family_problems(spec, old)):
         raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", unmet)
     _set_addresses(new, context)
-    if spec["type"] in EXTERNAL:
-        _allocate_node_ports(spec, context)
+    allocate_ports(spec, context, is_new=old is None)
 
 
 def _set_addresses(new: Body, context: WriteContext) -> None:
@@ -108,12 +121,9 @@ def _keep(spec: Body, old: Body) -> None:
     for name in KEPT_ON_UPDATE:
         if name in old and not spec.get(name):
             spec[name] = old[name]
-    if spec["type"] in EXTERNAL:
-        held = {(one["port"], one.get("protocol")): one for one in old.get("ports", ())}
-        for port in spec.get("ports", ()):
-            before = held.get((port["port"], port.get("protocol")), {})
-            if "nodePort" in before:  # a port keeps the number it was given
-                port.setdefault("nodePort", before["nodePort"])
+    if needs_health_port(old) and needs_health_port(spec) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = old.get("healthCheckNodePort")
+    keep_ports(spec, old)
 
 
 def _family(address: str) -> str:
@@ -132,17 +142,6 @@ def _is_taken(address: str, context: WriteContext) -> bool:
     if address == HEADLESS:
         return False
     return any(one.get("spec", {}).get("clusterIP") == address for one in context.each("services"))
-
-
-def _allocate_node_ports(spec: Body, context: WriteContext) -> None:
-    taken = _node_ports(context) | {port.get("nodePort") for port in spec.get("ports", ())}
-    free = (port for port in NODE_PORTS if port not in taken)
-    for port in spec.get("ports", ()):
-        if not port.get("nodePort"):
-            chosen = next(free, None)
-            if chosen is None:
-                raise refusals.internal("failed to allocate a nodePort: range is full")
-            port["nodePort"] = chosen
 
 
 def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
@@ -172,53 +171,25 @@ def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[Field
         problems = list(fields.ip_errors(address, where))
         yield from problems or fields.special_address_errors(address, where)
     yield from _external_errors(spec)
-    yield from _balancer_errors(spec)
+    yield from balancer_errors(spec, (old or {}).get("spec"))
     distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
     if distribution not in DISTRIBUTIONS:
         yield field_errors.not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
     if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
-        detail = "may only be used when `type` is 'LoadBalancer'"
-        yield field_errors.forbidden("spec.allocateLoadBalancerNodePorts", detail)
+        yield field_errors.forbidden("spec.allocateLoadBalancerNodePorts", ONLY_BALANCERS)
 
 
 def _external_errors(spec: Body) -> Iterator[FieldError]:
     """The fields of services that can be reached from outside."""
-    policy, external = spec.get("externalTrafficPolicy"), spec.get("externalIPs")
-    if policy and spec["type"] not in EXTERNAL and not external:
+    policy = spec.get("externalTrafficPolicy")
+    if policy and not is_external(spec):
         detail = "may only be set for externally-accessible services"
         yield field_errors.invalid("spec.externalTrafficPolicy", policy, detail)
     elif policy and policy not in TRAFFIC_POLICIES:
         yield field_errors.not_supported("spec.externalTrafficPolicy", policy, TRAFFIC_POLICIES)
-    if spec.get("healthCheckNodePort") and not (
-        spec["type"] == "LoadBalancer" and policy == "Local"
-    ):
+    if spec.get("healthCheckNodePort") and not needs_health_port(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and the traffic policy is 'Local'"
         yield field_errors.invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], detail)
-
-
-def _balancer_errors(spec: Body) -> Iterator[FieldError]:
-    """The fields of load balancers; a real server writes the first with a capital letter."""
-    ranges, balancer = spec.get("loadBalancerSourceRanges", ()), spec.get("loadBalancerClass")
-    if spec["type"] != "LoadBalancer":
-        detail = "may only be used when `type` is 'LoadBalancer'"
-        if ranges:
-            yield field_errors.forbidden("spec.LoadBalancerSourceRanges", detail)
-        if balancer is not None:
-            yield field_errors.forbidden("spec.loadBalancerClass", detail)
-        return
-    for index, network in enumerate(ranges):
-        where = f"spec.LoadBalancerSourceRanges[{index}]"
-        yield from fields.network_errors(network, where)
-    if balancer is not None:
-        yield from fields.qualified_name_errors(balancer, "spec.loadBalancerClass")
-
-
-def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    if new["spec"]["type"] != "LoadBalancer" and new["status"].get("loadBalancer", {}).get(
-        "ingress"
-    ):
-        detail = "may only be used when `spec.type` is 'LoadBalancer'"
-        yield field_errors.forbidden("status.loadBalancer.ingress", detail)
 
 
 def _family_problems(spec: Body, old: Body | None) -> Iterator[FieldError]:
@@ -313,6 +284,7 @@ def _port_errors(spec: Body) -> Iterator[FieldError]:
     ports = spec.get("ports", [])
     names: set[str] = set()
     numbers: set[tuple[str, int]] = set()
+    node_numbers: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
         where, name = f"spec.ports[{index}]", port.get("name", "")
         if name:
@@ -329,6 +301,10 @@ def _port_errors(spec: Body) -> Iterator[FieldError]:
         if port.get("nodePort") and spec["type"] == "ClusterIP":
             detail = "may not be used when `type` is 'ClusterIP'"
             yield field_errors.forbidden(f"{where}.nodePort", detail)
+        node_number = (port.get("protocol", "TCP"), port.get("nodePort") or 0)
+        if node_number[1] and node_number in node_numbers:
+            yield field_errors.duplicate(f"{where}.nodePort", list(node_number))
+        node_numbers.add(node_number)
         number = (port.get("protocol", "TCP"), port["port"])
         if number in numbers:
             yield field_errors.duplicate(where, list(number))
@@ -345,7 +321,7 @@ def _node_port_errors(new: Body, old: Body | None, context: WriteContext) -> Ite
         for index, port in enumerate(new["spec"].get("ports", ()))
         if port.get("nodePort") and port["nodePort"] not in own
     ]
-    taken = _node_ports(context) if wanted else set()
+    taken = node_ports(context) if wanted else set()
     for index, number in wanted:
         if number in taken:
             detail = "provided port is already allocated"
@@ -355,16 +331,6 @@ def _node_port_errors(new: Body, old: Body | None, context: WriteContext) -> Ite
         else:
             continue
         yield field_errors.invalid(f"spec.ports[{index}].nodePort", number, detail)
-
-
-def _node_ports(context: WriteContext) -> set[int]:
-    """The node ports of all services."""
-    return {
-        port["nodePort"]
-        for one in context.each("services")
-        for port in one.get("spec", {}).get("ports", ())
-        if "nodePort" in port
-    }
 
 
 SERVICES = Behaviour(

@@ -28,10 +28,13 @@ def template_warnings(new: Body, old: Body | None) -> Iterator[str]:
         yield from _spec_warnings(template.get("spec", {}), "spec.template.spec")
 
 
-def service_warnings(new: Body, old: Body | None) -> Iterator[str]:
+def service_warnings(new: Body, _old: Body | None) -> Iterator[str]:
     spec = new["spec"]
-    if old is not None and old["spec"] == spec:
-        return
+    if "service.kubernetes.io/topology-aware-hints" in new["metadata"].get("annotations", {}):
+        yield "annotation service.kubernetes.io/topology-aware-hints is deprecated"
+    is_headless = spec["type"] == "ClusterIP" and spec.get("clusterIP") == "None"
+    if is_headless and spec.get("sessionAffinity") != "None":
+        yield "spec.SessionAffinity is ignored for headless services"
     if spec["type"] != "ExternalName" and spec.get("externalName"):
         yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
     if spec.get("externalIPs"):
