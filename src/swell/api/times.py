@@ -26,6 +26,7 @@ def format_micro_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+@lru_cache(maxsize=1024)  # those of a job, its pods and their containers are mostly equal, too
 def parse_time(text: str) -> float:
     """Returns seconds since the epoch; raises ValueError if the text is no timestamp."""
     moment = datetime.fromisoformat(text if text[-1:] != "z" else text.upper())

@@ -330,7 +330,9 @@ class HistoryKeeper:
                 self._hold_back(uids)
             for uid in uids:
                 key, _ = self._to_write.pop(uid)
-                self._sources.wake(key)
+                # Nothing but a deletion waits for a record; a job that stays needs no further look.
+                if uid in self._asked_at:
+                    self._sources.wake(key)
 
     def _hold_back(self, uids: list[str]) -> None:
         """Let jobs go without their records, which are tried again later."""

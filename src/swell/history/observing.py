@@ -115,7 +115,7 @@ def _of_ai_training_job(life: JobLife, job: AITrainingJob) -> JobLife:
         preemptions=max(life.preemptions, status.preemptions),
         progress=_progress(life.progress, status.training),
         rates=dict(status.training.rates) if status.training is not None else life.rates,
-        spec=life.spec or _small(to_body(job).get("spec") or {}),
+        spec=life.spec or _small(to_body(job.spec)),
     )
 
 
@@ -172,7 +172,7 @@ def _of_training_job(life: JobLife, job: TrainingJob, now: float) -> JobLife:
         roles=_training_job_shapes(job),
         phases=bounded(phases, PHASES_MAX),
         sizes=bounded(continued(life.sizes, sizes), SIZES_MAX),
-        spec=life.spec or _small(to_body(job).get("spec") or {}),
+        spec=life.spec or _small(to_body(job.spec)),
     )
 
 

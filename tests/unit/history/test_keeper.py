@@ -102,6 +102,7 @@ def test_life_within_one_look_is_recorded_with_its_pods() -> None:
         keeper = HistoryKeeper(
             cluster, "aitrainingjob", sources, clock=SystemClock(), settings=settings
         )
+        assert not keeper.is_kept(Key("lab", "fit"), Uid("u-1"))
         running = asyncio.create_task(keeper.run())
         async with asyncio.timeout(WITHIN_S):
             await written.wait()
@@ -167,6 +168,7 @@ def test_records_are_counted_by_what_became_of_them(is_full: bool, result: str) 
         cluster = FullCluster(await fresh_cluster(), is_full=is_full)
         meter, woken = Records(), asyncio.Event()
         keeper = a_keeper(cluster, meter, woken)
+        assert not keeper.is_kept(Key("lab", "fit"), Uid("u-1"))
         running = asyncio.create_task(keeper.run())
         async with asyncio.timeout(WITHIN_S):
             await woken.wait()
@@ -185,7 +187,9 @@ def test_refused_records_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> Non
     async def main() -> dict[tuple[str, str], int]:
         cluster = FullCluster(await fresh_cluster(), is_full=True)
         meter, woken = Records(), asyncio.Event()
-        running = asyncio.create_task(a_keeper(cluster, meter, woken).run())
+        keeper = a_keeper(cluster, meter, woken)
+        assert not keeper.is_kept(Key("lab", "fit"), Uid("u-1"))
+        running = asyncio.create_task(keeper.run())
         async with asyncio.timeout(WITHIN_S):
             await woken.wait()
             cluster.is_full = False
@@ -196,3 +200,22 @@ def test_refused_records_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> Non
         return meter.counts
 
     assert asyncio.run(main()) == {("aitrainingjob", "refused"): 1, ("aitrainingjob", "kept"): 1}
+
+
+def test_job_that_stays_is_not_woken_for_its_record() -> None:
+    """A look at it would find nothing to do; those of many jobs would cost as much as history."""
+
+    async def main() -> bool:
+        cluster = FullCluster(await fresh_cluster(), is_full=False)
+        meter, woken = Records(), asyncio.Event()
+        keeper = a_keeper(cluster, meter, woken)
+        running = asyncio.create_task(keeper.run())
+        async with asyncio.timeout(WITHIN_S):
+            while ("aitrainingjob", "kept") not in meter.counts:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return woken.is_set()
+
+    assert not asyncio.run(main())
