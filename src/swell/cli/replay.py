@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.command_line import USAGE, CommandError
+from swell.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from swell.replay.engine import ReplayLog
@@ -126,16 +128,21 @@ class _Rules:
         if not self.policy_only and self.first_size > 1:
             raise CommandError("--first-size above 1 is for --policy-only alone", exit_code=USAGE)
 
-    def replay(self, runs: list[JobRun], policy: str) -> ReplayLog:
+    def replay(self, runs: list[JobRun], policy: str, line: ProgressLine) -> ReplayLog:
         """Runs all jobs by one policy."""
         from swell.replay.engine import replay
         from swell.replay.live.engine import LiveRules, replay_live
         from swell.replay.sizers import ReplayCluster
 
+        def observe(runs: Sequence[JobRun], _: Sequence[JobRun], __: float) -> None:
+            n_ended = sum(job.is_done for job in runs)
+            line.count(f"replaying {policy}: jobs", n_ended, len(runs))
+
         cluster = ReplayCluster(*self.shape, self.tier, self.first_size)
         if self.policy_only:
-            return replay(runs, cluster, policy, self.period_s)
-        return replay_live(runs, cluster, LiveRules(policy, self.period_s, self.cooldown_s))
+            return replay(runs, cluster, policy, self.period_s, observe)
+        rules = LiveRules(policy, self.period_s, self.cooldown_s)
+        return replay_live(runs, cluster, rules, observe)
 
 
 def _replay_all(
@@ -159,7 +166,10 @@ def _replay_all(
         jobs, n_left_out = read_jobs(trace)
         if n_left_out:
             sys.stderr.write(f"{trace}: {n_left_out} jobs without work or end are left out\n")
-        logs = [rules.replay(new_runs(jobs, programs, rules.cost), name) for name in policies]
+        with ProgressLine() as line:
+            logs = [
+                rules.replay(new_runs(jobs, programs, rules.cost), name, line) for name in policies
+            ]
     except (TraceError, ProfileError, HistoryFormatError) as error:
         raise CommandError(f"{trace}: {error}") from error
     except OSError as error:

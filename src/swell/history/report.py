@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import chain, repeat
 
 from swell.api.times import format_time
 from swell.history.ledger import LOST, LedgerCause, ledger_of
@@ -42,9 +43,8 @@ def report_page(lives: Sequence[JobLife], now: float, *, manifests: Iterable[str
     """Returns the page about these jobs; `manifests` are their specs as YAML, in the same order."""
     one = len(lives) == 1
     title = f"{lives[0].namespace}/{lives[0].name}" if one else f"{len(lives)} jobs"
-    texts = list(manifests)
-    texts += [""] * (len(lives) - len(texts))
-    jobs = [_job(life, yaml, now) for life, yaml in zip(lives, texts, strict=True)]
+    texts = chain(manifests, repeat(""))
+    jobs = [_job(life, yaml, now) for life, yaml in zip(lives, texts, strict=False)]
     overview = "" if one else _overview(lives, now)
     return (
         "<!doctype html>\n"

@@ -15,6 +15,7 @@ import typer
 
 from swell.cli.choice import state_folder
 from swell.cli.command_line import USAGE, CommandError
+from swell.cli.progress import ProgressLine
 from swell.cluster.home import (
     DATABASE,
     NODE_LOCK,
@@ -66,14 +67,14 @@ def backup(file: BackupFile, *, force: Overwrite = False, older_format: OlderFor
     if file.exists() and not force:
         raise CommandError(f"{file} exists", "choose another name, or overwrite it with --force")
     wanted = older_format or FORMAT
-    with _copy_errors(store):
+    with _copy_errors(store), ProgressLine() as line:
         if lock_holder(home) is not None:
-            report = write_lines(_lines_of_server(home), file, wanted)
+            report = write_lines(_lines_of_server(home), file, wanted, line.count)
         elif not store.exists():
             raise CommandError(f"there is no store in {home}", "nothing is to be backed up")
         else:
             with _stopped(home, "swell backup"):
-                report = write_copy(store, file, wanted)
+                report = write_copy(store, file, wanted, line.count)
     sys.stdout.write(f"{_content(report)} written to {file}\n")
 
 
@@ -92,7 +93,8 @@ def restore(file: BackupFile, *, force: Replace = False) -> None:
             hint = "replace it with --force: it is kept under another name"
             raise CommandError(f"{home} has a store already", hint)
         aside = store.with_name(f"{store.name}.before-restore-{_stamp()}")
-        report = restore_copy(file, store, aside)
+        with ProgressLine() as line:
+            report = restore_copy(file, store, aside, line.count)
     sys.stdout.write(f"{_content(report)} restored from {file} into {home}\n")
     if aside.exists():
         sys.stdout.write(f"the former store is {aside}\n")
@@ -108,14 +110,17 @@ def check(file: CheckedFile = None, *, quarantine: Quarantine = False) -> None:
     if file is not None:
         if quarantine:
             raise CommandError("--quarantine is for the store, not for a file", exit_code=USAGE)
-        _conclude(check_file(file))
+        with ProgressLine() as line:
+            report = check_file(file, progress=line.count)
+        _conclude(report)
         return
     home = _home()
     store = home / DATABASE
     if not store.exists():
         raise CommandError(f"there is no store in {home}", "put one there: swell restore FILE")
     with _stopped(home, "swell check"):
-        report = check_file(store, in_use_by_us=True)
+        with ProgressLine() as line:
+            report = check_file(store, in_use_by_us=True, progress=line.count)
         if quarantine and not report.is_sound:
             _quarantine(report)
             return

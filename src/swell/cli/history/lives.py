@@ -8,6 +8,7 @@ from swell.api.core import ConfigMap
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, TRAINING_JOBS
 from swell.api.trainingjob import JOB_NAME_LABEL
 from swell.cli.connection import ClusterConnection
+from swell.cli.progress import ProgressLine
 from swell.cluster.kube import calls
 from swell.history.life import JobLife, PodRun
 from swell.history.observing import HistoryJob, has_ended, observed
@@ -47,13 +48,15 @@ def read_lives(
 
 def _shards(connection: ClusterConnection, namespace: str) -> list[ConfigMap]:
     selection, found, token = Selection(namespace, labels=ALL_SHARDS), list[ConfigMap](), ""
-    while True:
-        call = calls.list_page(CONFIG_MAPS, selection, limit=_PAGE, continue_token=token)
-        page = connection.client.send(call)
-        found += page.items
-        token = page.continue_token
-        if not token:
-            return found
+    with ProgressLine() as line:
+        while True:
+            call = calls.list_page(CONFIG_MAPS, selection, limit=_PAGE, continue_token=token)
+            page = connection.client.send(call)
+            found += page.items
+            token = page.continue_token
+            if not token:
+                return found
+            line.say(f"reading the history: {len(found)} shards")
 
 
 def _jobs(connection: ClusterConnection, namespace: str) -> list[HistoryJob]:

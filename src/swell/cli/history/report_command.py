@@ -14,6 +14,7 @@ from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import connected
 from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.progress import ProgressLine
 
 
 class ReportFormat(StrEnum):
@@ -55,11 +56,13 @@ def report(
     if not lives:
         what = f"a job {job!r}" if job else "any job"
         raise CommandError(f"there is no record of {what} in namespace {where or '(any)'}")
-    if output is ReportFormat.JSON:
-        page = to_json([details_of(life, now) for life in lives])
-    else:
-        manifests = [to_yaml(life.spec) if life.spec else "" for life in lives]
-        page = report_page(lives, now, manifests=manifests)
+    with ProgressLine() as line:
+        each = line.counting("writing jobs", lives)
+        if output is ReportFormat.JSON:
+            page = to_json([details_of(life, now) for life in each])
+        else:
+            manifests = (to_yaml(life.spec) if life.spec else "" for life in each)
+            page = report_page(lives, now, manifests=manifests)
     if file is None:
         sys.stdout.write(page)
     else:

@@ -46,7 +46,7 @@ class LiveLine:
 
     def progress(self, text: str) -> None:
         """Say where the job is now: on a terminal in place of what was said before."""
-        if not sys.stderr.isatty():
+        if not self._line.is_shown:
             self.report(text)
             return
         sys.stdout.flush()

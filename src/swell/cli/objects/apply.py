@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -33,6 +34,7 @@ from swell.cli.objects.outcome import WritingOptions, WrittenReport
 from swell.cli.objects.three_way import merged, patch_to, with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import kind_and_name
+from swell.cli.progress import ProgressLine
 from swell.cluster.kube import calls
 from swell.runtime.cluster import PLAIN, Patch, PatchKind, WriteOptions, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
@@ -238,13 +240,19 @@ def changes_of(
     objects: Sequence[ManifestObject], connection: ClusterConnection
 ) -> list[ObjectChange]:
     reads = [calls.get(one.resource, one.key) for one in objects]
-    found = send_each(connection, reads, expected=(NotFoundError,))
+    with ProgressLine() as line:
+        report = partial(_count_objects, line, "reading objects", len(reads))
+        found = send_each(connection, reads, expected=(NotFoundError,), report=report)
     return [
         ObjectChange(None, {})
         if isinstance(live, ClusterError)
         else ObjectChange(live, patch_to(one.body, live))
         for one, live in zip(objects, found, strict=True)
     ]
+
+
+def _count_objects(line: ProgressLine, title: str, n_all: int, n_done: int) -> None:
+    line.count(title, n_done, n_all)
 
 
 def change_of(one: ManifestObject, connection: ClusterConnection) -> ObjectChange:
@@ -280,7 +288,9 @@ def _sent(
     creates = [
         calls.create(one.resource, with_last_applied(one.body), telling.options) for one in new
     ]
-    made = send_each(connection, creates, expected=(AlreadyExistsError,))
+    with ProgressLine() as line:
+        report = partial(_count_objects, line, "creating objects", len(creates))
+        made = send_each(connection, creates, expected=(AlreadyExistsError,), report=report)
     created = {
         id(one): answer
         for one, answer in zip(new, made, strict=True)

@@ -33,6 +33,7 @@ from swell.cli.objects.finding import (
 from swell.cli.objects.outcome import DRY_RUN_SUFFIXES, DryRun, DryRunOption
 from swell.cli.options import ClusterOptions, option_groups, seconds_of
 from swell.cli.output import print_names, printable
+from swell.cli.progress import ProgressLine
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.errors import NotFoundError
@@ -154,9 +155,10 @@ def delete(
         if not found and not ignore_not_found:
             note("nothing was found to delete")
         # All are deleted before the first is waited for: they end side by side.
-        for resource, body in found:
-            if dry_run is not DryRun.CLIENT:
-                delete_one(resource, body, connection, way.deletion)
+        with ProgressLine() as line:
+            for resource, body in line.counting("deleting objects", found):
+                if dry_run is not DryRun.CLIENT:
+                    delete_one(resource, body, connection, way.deletion)
         for resource, body in found:
             if way.waits:
                 wait_until_gone(resource, body, connection, way.deadline)

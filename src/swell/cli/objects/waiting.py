@@ -25,8 +25,12 @@ from swell.cli.objects.finding import (
 from swell.cli.objects.jsonpath import JsonPathError, find_all, text_of
 from swell.cli.options import ClusterOptions, option_groups, seconds_of
 from swell.cli.output import print_names
+from swell.cli.progress import ProgressLine
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
+
+# Objects whose states are shown on a terminal while they are waited for.
+_SHOWN_MAX = 3
 
 
 @option_groups
@@ -58,17 +62,30 @@ def wait(
     """Wait until a condition holds for objects."""
     condition = _Condition(for_)
     chosen = ObjectChoice(files or (), labels, fields, every, everywhere)
-    with connected(cluster) as connection:
+    with connected(cluster) as connection, ProgressLine() as line:
         deadline = time.monotonic() + timeout
         for n_reads in itertools.count(1):
             bodies = _found_if_any(arguments or (), chosen, connection, namespace)
             if condition.holds(bodies):
+                line.clear()
                 print_names(bodies, suffix=" condition met")
                 return
             if time.monotonic() > deadline:
                 message = f"{for_} did not hold within {timeout:g} s"
                 raise CommandError(message, "see: swell describe")
+            line.say(f"waiting for {for_}: {_states(bodies)}")
             time.sleep(POLL.full_s(n_reads))
+
+
+def _states(bodies: Sequence[Body]) -> str:
+    """Return what the first objects are at, such as `fit is Pending: NotEnough`."""
+    shown = []
+    for body in bodies[:_SHOWN_MAX]:
+        status = body.get("status") or {}
+        words = [str(status[name]) for name in ("phase", "reason") if status.get(name)]
+        shown.append(f"{body['metadata']['name']} is {': '.join(words) or 'there'}")
+    more = [f"and {len(bodies) - _SHOWN_MAX} more"] if bodies[_SHOWN_MAX:] else []
+    return ", ".join([*shown, *more]) or "nothing is there"
 
 
 def found_objects(

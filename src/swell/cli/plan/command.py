@@ -11,9 +11,10 @@ from swell.autoscaler.policies.interface import MAX_LOAD
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli import options
 from swell.cli.command_line import CommandError
-from swell.cli.plan.job import drain, job
+from swell.cli.plan.job import DECIDING, READING, drain, job
 from swell.cli.plan.tables import PlanFormat
 from swell.cli.plan.waiting import queue
+from swell.cli.progress import ProgressLine
 
 app = typer.Typer(help="Decide without a cluster: what would happen.", no_args_is_help=True)
 _DEFAULTS = AutoscalerSettings()
@@ -70,7 +71,9 @@ def autoscale(
     from swell.cli.plan.tables import autoscale_tables
 
     objects = AutoscalerObjects()
-    read_into(objects, [*files, *(more or ())])
+    with ProgressLine() as line:
+        line.say(READING, is_urgent=True)
+        read_into(objects, [*files, *(more or ())])
     parameters = parameters_of(max_load)
     try:
         decided = plan_autoscale(
@@ -111,7 +114,9 @@ def schedule(
     from swell.scheduler.topology_labels import lists_in
 
     settings = read_config(config)
-    objects = read_objects([*files, *(more or ())])
+    with ProgressLine() as line:
+        line.say(READING, is_urgent=True)
+        objects = read_objects([*files, *(more or ())])
     if objects.hyper_nodes and lists_in(settings):
         sys.stderr.write("warning: topology.labels is not used: there are HyperNodes\n")
     if not objects.knows_storage and any(claims_of(pod) for pod in objects.pods):
@@ -119,6 +124,8 @@ def schedule(
     if not objects.knows_devices and any(pod.spec.resource_claims for pod in objects.pods):
         text = "devices are not looked at: no resource claim, slice or class is given"
         sys.stderr.write(f"warning: {text}\n")
-    decided = plan_schedule(objects, settings, scheduler_name or ())
+    with ProgressLine() as line:
+        line.say(DECIDING, is_urgent=True)
+        decided = plan_schedule(objects, settings, scheduler_name or ())
     is_json = output is PlanFormat.JSON
     sys.stdout.write(to_json(answer(decided)) if is_json else schedule_tables(decided))

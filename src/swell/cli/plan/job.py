@@ -14,11 +14,14 @@ from swell.autoscaler.policies import DEFAULT
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.plan.tables import PlanFormat
+from swell.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from swell.api.aitrainingjob import AITrainingJob
     from swell.scheduler.plan import SchedulerObjects
 
+# Shown on a terminal while a large cluster is read, and while what would happen is decided.
+READING, DECIDING = "reading objects ...", "deciding ..."
 _FOREIGN = "its scheduler is another one, or it has no group"
 _SURPLUS = "no node has room for it now; its gang runs on without it"
 
@@ -73,8 +76,9 @@ def job(
     rules = OutlookRules(read_config(config), known_policy(policy), Parameters(now=time.time()))
     planned = _read_job(manifest)
     asked = Variant(priority, queue, replicas, node_pool, without, drain)
-    with without_collections(), _asking():
-        objects = read_world(files, cluster)
+    with without_collections(), _asking(), ProgressLine() as line:
+        objects = read_world(files, cluster, line)
+        line.say(DECIDING, is_urgent=True)
         found = what_if(objects, planned, variants_of(asked), rules)
     if output is PlanFormat.JSON:
         sys.stdout.write(to_json([one.body() for one in found]))
@@ -99,8 +103,9 @@ def drain(
     from swell.scheduler.plan import plan_schedule, without_collections
 
     settings = read_config(config)
-    with without_collections(), _asking():
-        objects = read_world(files, cluster)
+    with without_collections(), _asking(), ProgressLine() as line:
+        objects = read_world(files, cluster, line)
+        line.say(DECIDING, is_urgent=True)
         plan = plan_schedule(drained(objects, node), settings)
     places = {task.key: there for task, there in {**plan.pipelined, **plan.binds}.items()}
     lines = []
@@ -142,16 +147,20 @@ def _read_job(manifest: str) -> AITrainingJob:
     return jobs[0]
 
 
-def read_world(files: list[str] | None, cluster: ClusterOptions) -> SchedulerObjects:
+def read_world(
+    files: list[str] | None, cluster: ClusterOptions, line: ProgressLine
+) -> SchedulerObjects:
     """Returns all that decisions depend on, from files or from the cluster. Nothing is written."""
     from swell.cli.connection import connected
     from swell.cli.plan.input import read_objects
     from swell.outlook.reading import read_input
 
+    line.say(READING, is_urgent=True)
     if files:
         return read_objects(files)
     with connected(cluster) as connection:
         found = read_input(connection.client)
+    line.clear()
     if not found.is_whole:
         raise CommandError("; ".join(found.notes), "ask somebody who may, or give a dump by -f")
     for note in found.notes:

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from swell.cli.options import ClusterOptions, option_groups
-from swell.cli.plan.job import Dump, Output, read_world
+from swell.cli.plan.job import DECIDING, Dump, Output, read_world
 from swell.cli.plan.tables import PlanFormat
+from swell.cli.progress import ProgressLine
 
 
 @option_groups
@@ -31,8 +32,9 @@ def queue(
     from swell.scheduler.plan import without_collections
 
     now = time.time()
-    with without_collections():
-        world = read_world(files, cluster)
+    with without_collections(), ProgressLine() as line:
+        world = read_world(files, cluster, line)
+        line.say(DECIDING, is_urgent=True)
         estimates = estimated_starts(world, now)
     queues = {job.metadata.key: job.spec.queue for job in world.training_jobs}
     found = [

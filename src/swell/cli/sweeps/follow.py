@@ -116,6 +116,6 @@ class _SweepReporter:
         self._line.say(f"{bar}  {state.summary.partition(': ')[2]}")
         text, now = state.summary, time.monotonic()
         is_due = text != self._said and now - self._said_at >= PLAIN_LINES_EVERY_S
-        if is_due and not sys.stderr.isatty() and not is_quiet():
+        if is_due and not self._line.is_shown and not is_quiet():
             note(f"sweep/{self._sweep}: {text}")
             self._said, self._said_at = text, now

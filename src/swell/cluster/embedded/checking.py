@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -37,11 +37,19 @@ from swell.cluster.embedded.rows import Row, RowProblem, examine, problems_betwe
 # client has seen of what is gone is ever used for something else. etcd advises the same number.
 VERSIONS_SKIPPED = 1_000_000_000
 _FAULTS_MAX = 20
+# Work on a file that a person waits for is told in parts: which work, how many are done, of how
+# many.
+StoreProgress = Callable[[str, int, int], None]
 _HEADER_BYTES = 100
 _EXPECTED_BYTES_MAX = 64 << 30  # a larger number is damage, too
 _QUARANTINE_TABLE = """
 CREATE TABLE quarantine (collection, namespace, name, version, raw, checksum, why TEXT NOT NULL)
 """
+
+
+def ignore_progress(work: str, n_done: int, n_all: int) -> None:
+    """Tell nobody how far the work is."""
+    del work, n_done, n_all
 
 
 @dataclass(slots=True)
@@ -65,7 +73,9 @@ class StoreReport:
         return dict(Counter(row.collection for row in self.rows).most_common())
 
 
-def check_file(path: Path, *, in_use_by_us: bool = False) -> StoreReport:
+def check_file(
+    path: Path, *, in_use_by_us: bool = False, progress: StoreProgress = ignore_progress
+) -> StoreReport:
     """Read a whole file. It is not changed, but for the log beside a store `in_use_by_us`."""
     report = StoreReport(path)
     if not path.exists():
@@ -81,7 +91,7 @@ def check_file(path: Path, *, in_use_by_us: bool = False) -> StoreReport:
             _untorn(report) as readable,
             contextlib.closing(_open(readable, in_use_by_us=in_use_by_us)) as connection,
         ):
-            _read(connection, report)
+            _read(connection, report, progress)
     except sqlite3.Error as error:
         _add_fault(report, str(error))
     return report
@@ -162,7 +172,7 @@ def _open(path: Path, *, in_use_by_us: bool) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path))}?immutable=1", uri=True, isolation_level=None)
 
 
-def _read(connection: sqlite3.Connection, report: StoreReport) -> None:
+def _read(connection: sqlite3.Connection, report: StoreReport, progress: StoreProgress) -> None:
     # A page with broken text must not end the reading.
     connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
     report.format = format_of(connection)
@@ -173,6 +183,9 @@ def _read(connection: sqlite3.Connection, report: StoreReport) -> None:
         report.faults.append("it has no tables: it is empty, or no store of ours")
         return
     with _faults_of(report):
+        # SQLite looks at all pages in one go, and does not say how far it is.
+        (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
+        progress("checking pages", 0, n_pages)
         for (line,) in connection.execute(f"PRAGMA integrity_check({_FAULTS_MAX})"):
             if line != "ok":
                 _add_fault(report, line.replace("\n", " "))
@@ -181,7 +194,7 @@ def _read(connection: sqlite3.Connection, report: StoreReport) -> None:
         row = connection.execute("SELECT version FROM counter").fetchone()
         counted = row is not None and isinstance(row[0], int) and row[0] > 0
         report.version = row[0] if counted else 0
-    _sort_rows(_readable_rows(connection, report), report)
+    _sort_rows(_readable_rows(connection, report), report, progress)
     newest = max((row.version for row in report.rows), default=0)
     if not counted:
         report.faults.append("its counter of versions is missing")
@@ -193,14 +206,15 @@ def _read(connection: sqlite3.Connection, report: StoreReport) -> None:
         )
 
 
-def _sort_rows(rows: list[Row], report: StoreReport) -> None:
+def _sort_rows(rows: list[Row], report: StoreReport, progress: StoreProgress) -> None:
     sound: list[tuple[Row, str]] = []
-    for row in rows:
+    for n_done, row in enumerate(rows, 1):
         examined = examine(row)
         if isinstance(examined, RowProblem):
             report.problems.append(examined)
         else:
             sound.append((row, _uid(examined)))
+        progress("checking objects", n_done, len(rows))
     clashes = problems_between(sound)
     clashing = {id(problem.row) for problem in clashes}
     report.problems += clashes

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,8 +22,10 @@ import msgspec
 from swell.api.codec import encode
 from swell.cluster.embedded.checking import (
     VERSIONS_SKIPPED,
+    StoreProgress,
     StoreReport,
     check_file,
+    ignore_progress,
     put_aside,
 )
 from swell.cluster.embedded.database import (
@@ -44,6 +45,9 @@ from swell.cluster.embedded.rows import Row
 from swell.cluster.embedded.storage import Storage
 
 _PIECE_BYTES = 256 << 10
+# Parts in which files are copied, so that it can be told how far a copy is.
+_COPIED_BYTES = 1 << 20
+_COPIED_PAGES = 256
 _LINE = msgspec.json.Decoder(tuple[str, str, str, int, msgspec.Raw])
 
 
@@ -84,20 +88,30 @@ def backup_pieces(storage: Storage) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-def write_lines(lines: Iterable[bytes], target: Path, wanted: int = FORMAT) -> StoreReport:
+def write_lines(
+    lines: Iterable[bytes],
+    target: Path,
+    wanted: int = FORMAT,
+    progress: StoreProgress = ignore_progress,
+) -> StoreReport:
     """Make a backup of the lines of a running server; IncompleteCopyError, sqlite3.Error."""
     with _draft_of(target) as draft:
         with contextlib.closing(connect(draft)) as connection:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with transaction(connection):
-                _put_lines(connection, iter(lines))
+                _put_lines(connection, iter(lines), progress)
             _to_format(connection, wanted)
-        return _finished(draft, target)
+        return _finished(draft, target, progress)
 
 
-def write_copy(store: Path, target: Path, wanted: int = FORMAT) -> StoreReport:
+def write_copy(
+    store: Path,
+    target: Path,
+    wanted: int = FORMAT,
+    progress: StoreProgress = ignore_progress,
+) -> StoreReport:
     """Make a backup of a store that no server uses; UnsoundCopyError, sqlite3.Error."""
-    found = check_file(store, in_use_by_us=True)
+    found = check_file(store, in_use_by_us=True, progress=progress)
     if not found.is_sound:
         raise UnsoundCopyError(found)
     with _draft_of(target) as draft:
@@ -105,27 +119,33 @@ def write_copy(store: Path, target: Path, wanted: int = FORMAT) -> StoreReport:
             contextlib.closing(connect(store)) as source,
             contextlib.closing(connect(draft)) as copy,
         ):
-            source.backup(copy)
+            source.backup(
+                copy,
+                pages=_COPIED_PAGES,
+                progress=lambda _, n_left, n_all: progress("copying pages", n_all - n_left, n_all),
+            )
             copy.execute("PRAGMA journal_mode = DELETE")
             _to_format(copy, wanted)
-        return _finished(draft, target)
+        return _finished(draft, target, progress)
 
 
-def restore_copy(source: Path, store: Path, aside: Path) -> StoreReport:
+def restore_copy(
+    source: Path, store: Path, aside: Path, progress: StoreProgress = ignore_progress
+) -> StoreReport:
     """Put a backup in the place of a store, which is kept at `aside` if there is one.
 
     UnsoundCopyError when the backup is not sound; then nothing has changed.
     """
     with _draft_of(store) as draft:
-        shutil.copyfile(source, draft)
+        _copy_file(source, draft, progress)
         log = source.with_name(f"{source.name}-wal")
         draft_log = draft.with_name(f"{draft.name}-wal")
         try:
             if log.exists():  # a copy of a store whose server was killed
-                shutil.copyfile(log, draft_log)
+                _copy_file(log, draft_log, progress)
             with contextlib.suppress(sqlite3.Error):  # the check tells what is wrong
                 _recover(draft)
-            report = check_file(draft)
+            report = check_file(draft, progress=progress)
             if not report.is_sound:
                 raise UnsoundCopyError(report)
             with contextlib.closing(connect(draft)) as connection:
@@ -143,7 +163,19 @@ def restore_copy(source: Path, store: Path, aside: Path) -> StoreReport:
     return report
 
 
-def _put_lines(connection: sqlite3.Connection, lines: Iterator[bytes]) -> None:
+def _copy_file(source: Path, target: Path, progress: StoreProgress) -> None:
+    """Copy what is in a file. The target keeps its mode, and a new one is for its owner alone."""
+    size = source.stat().st_size
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with source.open("rb") as reading, os.fdopen(descriptor, "wb") as writing:
+        while piece := reading.read(_COPIED_BYTES):
+            writing.write(piece)
+            progress("copying KiB", writing.tell() >> 10, size >> 10)
+
+
+def _put_lines(
+    connection: sqlite3.Connection, lines: Iterator[bytes], progress: StoreProgress
+) -> None:
     try:
         head = msgspec.json.decode(next(lines, b""))
         n_expected = int(head["objects"])
@@ -153,6 +185,7 @@ def _put_lines(connection: sqlite3.Connection, lines: Iterator[bytes]) -> None:
             collection, namespace, name, version, raw = _LINE.decode(line)
             put_row(connection, Row(collection, namespace, name, version, bytes(raw), None))
             n_objects += 1
+            progress("receiving objects", n_objects, n_expected)
     except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise IncompleteCopyError(f"the server sent something else: {error}") from error
     if n_objects != n_expected:
@@ -173,8 +206,8 @@ def _recover(draft: Path) -> None:
         connection.execute("PRAGMA journal_mode = DELETE")
 
 
-def _finished(draft: Path, target: Path) -> StoreReport:
-    report = check_file(draft)
+def _finished(draft: Path, target: Path, progress: StoreProgress) -> StoreReport:
+    report = check_file(draft, progress=progress)
     if not report.is_sound:
         raise UnsoundCopyError(report)
     sync_file(draft)

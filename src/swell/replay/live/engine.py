@@ -10,7 +10,7 @@ from typing import Any
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.autoscaler.controller import AutoscalerMeters
 from swell.autoscaler.policies import POLICIES
-from swell.replay.engine import ReplayLog
+from swell.replay.engine import Observer, ReplayLog
 from swell.replay.live.control import ControlPlane, settings_of
 from swell.replay.live.manifests import job_body, job_name
 from swell.replay.live.nodes import HollowNodes
@@ -44,10 +44,18 @@ class LiveRules:
     cooldown_s: float = 60.0
 
 
-def replay_live(runs: Sequence[JobRun], cluster: ReplayCluster, rules: LiveRules) -> ReplayLog:
-    """Runs all jobs to their ends, decided by the real programs. Deterministic."""
+def replay_live(
+    runs: Sequence[JobRun],
+    cluster: ReplayCluster,
+    rules: LiveRules,
+    observe: Observer | None = None,
+) -> ReplayLog:
+    """Runs all jobs to their ends, decided by the real programs. Deterministic.
+
+    `observe` is called now and then with all jobs, those that run or wait, and the time.
+    """
     log = ReplayLog(list(runs), cluster.capacity)
-    run(_LiveReplay(log, cluster, rules).run())
+    run(_LiveReplay(log, cluster, rules, observe).run())
     for job in log.jobs:
         # Times of the trace begin after the warm-up.
         job.shift(-_WARM_UP_S)
@@ -57,8 +65,15 @@ def replay_live(runs: Sequence[JobRun], cluster: ReplayCluster, rules: LiveRules
 class _LiveReplay:
     """The tasks of one replay."""
 
-    def __init__(self, log: ReplayLog, cluster: ReplayCluster, rules: LiveRules) -> None:
+    def __init__(
+        self,
+        log: ReplayLog,
+        cluster: ReplayCluster,
+        rules: LiveRules,
+        observe: Observer | None = None,
+    ) -> None:
         self._log = log
+        self._observe = observe
         self._cluster = cluster
         self._rules = rules
         self._tasks: list[asyncio.Task[Any]] = []
@@ -132,13 +147,15 @@ class _LiveReplay:
     async def _note_sizes(self, clock: VirtualClock) -> None:
         while True:
             now = clock.monotonic() - _WARM_UP_S
-            held = {
-                job.name: job.size
+            active = [
+                job
                 for job in self._log.jobs
                 if not job.is_done and job.submitted_s <= clock.monotonic()
-            }
-            if held:
-                self._log.rounds.append((now, held))
+            ]
+            if active:
+                self._log.rounds.append((now, {job.name: job.size for job in active}))
+            if self._observe is not None:
+                self._observe(self._log.jobs, active, now)
             await clock.sleep(_NOTE_S)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
