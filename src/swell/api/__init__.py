@@ -7,6 +7,7 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `resource`: names a kind, where it is served, and its struct.
 - `quantity`: exact amounts such as 500m or 1.5Gi.
 - `times`: timestamps as the API writes them.
+- `wording`: numbers in sentences.
 - `backoff`: the one exponential back-off of all packages.
 - `defaults`: the sizes of a role that a manifest leaves out.
 - `pod`: pods.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from swell.api.wording import count_of
+
 # The reason on a job, and the type of the condition of its group.
 CANNOT_EVER_FIT: Final = "CannotEverFit"
 
@@ -40,9 +42,8 @@ def no_node_has_all(role: str, each: Mapping[str, str]) -> str:
 
 def too_few_places(role: str, n_pods: int, n_places: int, each: Mapping[str, str]) -> str:
     """Returns the sentence for more pods than the empty cluster would hold."""
-    pods = "1 pod" if n_pods == 1 else f"{n_pods} pods"
     return (
-        f"{role} starts with {pods}, and the cluster has room for {n_places} of"
+        f"{role} starts with {count_of(n_pods, 'pod')}, and the cluster has room for {n_places} of"
         f" {_amounts_text(each)} each"
     )
 

@@ -38,7 +38,7 @@ class ClusterConnection:
     @property
     def scheduler_names(self) -> frozenset[str]:
         """The names that our scheduler has there besides its own, as far as that is known."""
-        from swell.scheduler.model.snapshot import SOLE_SCHEDULER_NAMES
+        from swell.scheduler.config import SOLE_SCHEDULER_NAMES
 
         return SOLE_SCHEDULER_NAMES if self.embedded else frozenset()
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from swell.api.manifest import Finding, ManifestFile, read
+from swell.api.wording import count_of
 from swell.cli.command_line import CommandError
 from swell.cli.options import JsonFormat, JsonOption
 
@@ -128,7 +129,7 @@ def problems_in(
 def refuse_problems(findings: Sequence[Finding]) -> None:
     """End the command with all findings, if there are any."""
     if findings:
-        counted = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        counted = count_of(len(findings), "problem")
         raise CommandError(f"{counted} found, nothing was done", details=list(map(str, findings)))
 
 

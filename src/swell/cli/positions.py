@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from swell.api.meta import Uid
 from swell.cluster.kube.oneshot import OneShot
 from swell.outlook.reading import read_input
+from swell.scheduler.config import SCHEDULER_NAMES
 from swell.scheduler.explain.positions import QueuePosition, queue_positions
 from swell.scheduler.model.native_groups import native_job_name
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
-from swell.scheduler.model.snapshot import SCHEDULER_NAMES
 from swell.scheduler.model.ungrouped import with_virtual_groups
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.api.wording import count_of
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.progress import ProgressLine
 
@@ -165,7 +166,8 @@ def _replay_all(
             programs = read_profiles(profiles) if is_learned else read_throughputs(profiles)
         jobs, n_left_out = read_jobs(trace)
         if n_left_out:
-            sys.stderr.write(f"{trace}: {n_left_out} jobs without work or end are left out\n")
+            left_out = count_of(n_left_out, "job is", "jobs are")
+            sys.stderr.write(f"{trace}: {left_out} left out, without work or end\n")
         with ProgressLine() as line:
             logs = [
                 rules.replay(new_runs(jobs, programs, rules.cost), name, line) for name in policies

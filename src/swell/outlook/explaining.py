@@ -13,13 +13,12 @@ from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, PodGroupCondition
 from swell.outlook.reading import ExplainInput
 from swell.outlook.target import ExplainTarget
-from swell.scheduler.config import Config
+from swell.scheduler.config import SCHEDULER_NAMES, Config
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding
 from swell.scheduler.model.native_groups import native_group_of, native_job_name
 from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
-from swell.scheduler.model.snapshot import SCHEDULER_NAMES
 from swell.scheduler.model.ungrouped import with_virtual_groups
 from swell.scheduler.plan import SchedulerObjects
 

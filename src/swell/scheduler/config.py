@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+# The schedulerName of the pods that are scheduled here.
+SCHEDULER_NAMES: Final = frozenset({"swell"})
+# Where no other scheduler is, pods that name one, or none, would wait for ever.
+SOLE_SCHEDULER_NAMES: Final = SCHEDULER_NAMES | {"volcano", "default-scheduler"}
 # All switches of Volcano's format. Which of them a plugin has is in its `KnownPlugin`.
 SWITCHES: Final = (
     "enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder",

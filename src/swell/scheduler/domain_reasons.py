@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swell.api.wording import count_of
 from swell.scheduler.domains import Domains
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import slots
@@ -34,15 +35,14 @@ class DomainCounts:
     label: str = ""  # of whose values the domains are; empty for HyperNodes
 
     def __str__(self) -> str:
-        domains = "1 domain" if self.n_domains == 1 else f"{self.n_domains} domains"
-        pods = "1 pod" if self.n_wanted == 1 else f"{self.n_wanted} pods"
+        domains, pods = count_of(self.n_domains, "domain"), count_of(self.n_wanted, "pod")
         kind = f"label {self.label}" if self.label else f"tier ≤ {self.tier}"
         text = f"{self.n_enough} of {domains} of {kind} hold {pods}"
         if self.best:
             name, n = self.best[0]
             text += f"; the best, {name}, holds {n}"
         if self.n_outside:
-            text += f"; {self.n_outside} nodes are in none of them"
+            text += f"; {count_of(self.n_outside, 'node is', 'nodes are')} in none of them"
         return text
 
 

@@ -33,11 +33,11 @@ from swell.api.storage import (
     VolumeAttachment,
 )
 from swell.api.topology import HyperNode
-from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.config import DEFAULT, SCHEDULER_NAMES, Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.model.devices.extended import claim_body
 from swell.scheduler.model.devices.rules import DeviceTable
-from swell.scheduler.model.snapshot import SCHEDULER_NAMES, SchedulerSnapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.model.volumes.objects import StorageObjects
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from swell.api.scheduling import PodGroupPhase
+from swell.api.wording import count_of
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import NOWHERE, Shape, Task, TaskStatus
@@ -117,9 +118,8 @@ def _refusal_of(session: Session, job: JobInfo, task: Task) -> Refusal:
     if session.placer.node_for(task) is None:
         return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, session.placer.why_not(task))
     short = max(job.min_member - job.counts.ready, 0)
-    return Refusal(
-        WaitReason.GANG_SHORT, f"there is room for it, but its gang is {short} pods short"
-    )
+    text = f"there is room for it, but its gang is {count_of(short, 'pod')} short"
+    return Refusal(WaitReason.GANG_SHORT, text)
 
 
 def _waiting(session: Session, job: JobInfo) -> Refusal | None:

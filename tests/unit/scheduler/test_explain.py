@@ -105,7 +105,7 @@ def test_no_room_is_explained_with_numbers_and_holders() -> None:
     assert advice(found) == [
         "it starts when this is gone: ns/old",
         "with a priority above 0 it would be given their room",
-        "with a minimum of 1 pods it could start now",
+        "with a minimum of 1 pod it could start now",
         "2 more nodes like n1 (cpu 4, memory 64Gi)",
     ]
 

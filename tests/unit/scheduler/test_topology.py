@@ -344,7 +344,7 @@ def test_nodes_outside_the_tree_are_reached_through_the_root_only() -> None:
     base["nodes"].append(node("outside"))
     assert not decide(base, [gang("g", 3, HARD_1)], pods("g", 3)).binds
     assert len(decide(base, [gang("g", 3, HARD_2)], pods("g", 3)).binds) == 3
-    assert "1 nodes are in none" in why(decide(base, [gang("g", 3, HARD_1)], pods("g", 3)), "g")[1]
+    assert "1 node is in none" in why(decide(base, [gang("g", 3, HARD_1)], pods("g", 3)), "g")[1]
 
 
 def test_explain_counts_the_domains() -> None:

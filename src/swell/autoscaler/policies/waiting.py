@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.api.pod import PodPhase
+from swell.api.wording import count_of
 from swell.autoscaler.job_state import JobState
 from swell.autoscaler.policies.gang_walk import GangWalk, ShrinkableRole
 from swell.autoscaler.policies.interface import RoleId
@@ -58,7 +59,7 @@ class WaitingTrial:
         order = [info.key for info in walk.in_order() if info.key in self._jobs]
         walk.close()
         behind = {
-            self._jobs[key].view.id: f"{n} jobs wait before it"
+            self._jobs[key].view.id: f"{count_of(n, 'job waits', 'jobs wait')} before it"
             for n, key in enumerate(order[limit:], limit)
         }
         self._ignored.update(order[limit:])

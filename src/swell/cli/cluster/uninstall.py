@@ -29,6 +29,7 @@ from swell.api.kinds import (
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.api.schemas.definitions import DEFINITIONS
+from swell.api.wording import count_of
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
@@ -159,7 +160,8 @@ def _remove(
         delete_one(one.resource, one.body, connection)
     for one in rest:
         wait_until_gone(one.resource, one.body, connection)
-    sys.stdout.write(f"{len(programs) + len(jobs) + len(rest)} objects deleted\n")
+    n_deleted = len(programs) + len(jobs) + len(rest)
+    sys.stdout.write(f"{count_of(n_deleted, 'object')} deleted\n")
 
 
 def _remove_finalizers(connection: ClusterConnection, job: InstalledObject) -> None:

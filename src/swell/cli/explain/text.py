@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from swell.api.times import parse_time
+from swell.api.wording import count_of
 from swell.cli.output import aligned
 from swell.outlook.explaining import ExplainReport
 from swell.outlook.starts import sentence
@@ -107,21 +108,23 @@ def _size(one: RoleSize) -> str:
 
 def _class_asks(one: PodClass) -> str:
     role = f"{one.role}: " if one.role else ""
-    pods = "1 pod with" if one.n_pods == 1 else f"{one.n_pods} pods, each"
-    return f"{role}{pods} {_amounts(one.each)}"
+    return f"{role}{count_of(one.n_pods, 'pod with', 'pods, each')} {_amounts(one.each)}"
 
 
 def _nodes(one: PodClass) -> str:
-    room = f", with room for {one.n_slots} such pods" if one.n_slots else ""
+    room = f", with room for {count_of(one.n_slots, 'such pod')}" if one.n_slots else ""
     why = ", ".join(f"{refusal.n_nodes} {refusal.text}" for refusal in one.refusals)
     return f"{one.n_nodes_fit} of {one.n_nodes} fit{room}" + (f"; {why}" if why else "")
 
 
 def _domains(one: DomainFacts) -> str:
     part = f"{one.sub_group}: " if one.sub_group else ""
-    text = f"{one.n_enough} of {one.n_domains} of tier ≤ {one.tier} hold {one.n_wanted} such pods"
+    pods = count_of(one.n_wanted, "such pod")
+    text = f"{one.n_enough} of {one.n_domains} of tier ≤ {one.tier} hold {pods}"
     best = ", ".join(f"{domain.name} {domain.n_pods}" for domain in one.best)
-    outside = f"; {one.n_outside} nodes are in none" if one.n_outside else ""
+    outside = (
+        f"; {count_of(one.n_outside, 'node is', 'nodes are')} in none" if one.n_outside else ""
+    )
     return f"{part}{text}; the best: {best or 'none'}{outside}"
 
 

@@ -10,6 +10,7 @@ import typer
 
 from swell.api.aitrainingjob import STOPPED_ANNOTATION, AITrainingJobPhase
 from swell.api.meta import Body
+from swell.api.wording import count_of
 from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError, note
 from swell.cli.connection import ClusterConnection, connected
@@ -96,8 +97,7 @@ def _stop_sweeps(
 
     states = [read_sweep(connection, namespace, sweep) for sweep in sweep_names(names) or ()]
     for state in states:
-        n_jobs = stop_jobs(connection, state, *how)
-        counted = "1 job" if n_jobs == 1 else f"{n_jobs} jobs"
+        counted = count_of(stop_jobs(connection, state, *how), "job")
         sys.stdout.write(f"sweep/{state.name}: {counted} stopped\n")
 
 

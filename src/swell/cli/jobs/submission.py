@@ -20,6 +20,7 @@ from swell.api.manifest import Document
 from swell.api.meta import Body
 from swell.api.resource import ApiObject, Resource
 from swell.api.validation.problems import FieldProblem
+from swell.api.wording import count_of
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection
 from swell.cli.job_kinds import JOB_KINDS
@@ -65,9 +66,8 @@ def find_warnings(
         for job, warning in found
     ]
     if is_strict and found:
-        counted = "1 warning" if len(found) == 1 else f"{len(found)} warnings"
         details = [f"warning: {text}" for text in texts]
-        message = f"{counted}, nothing was done"
+        message = f"{count_of(len(found), 'warning')}, nothing was done"
         raise CommandError(message, "leave --strict out to go on", details=details)
     return FoundWarnings([warning for _, warning in found], texts)
 

@@ -14,6 +14,7 @@ from swell.api.kinds import NODES
 from swell.api.meta import Body, Key
 from swell.api.node_faults import SUSPECT_TAINT, read_faults, written_faults
 from swell.api.times import format_time
+from swell.api.wording import count_of
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
@@ -87,6 +88,5 @@ def _forget(node: Body, connection: ClusterConnection) -> str:
         body["spec"] = {"taints": kept}
     connection.client.send(calls.patch(NODES.untyped(), Key("", meta["name"]), merge_patch(body)))
     lifted = " and its taint" if len(kept) < len(taints) else ""
-    marks = "1 failure" if n_marks == 1 else f"{n_marks} failures"
-    jobs = "1 job" if n_jobs == 1 else f"{n_jobs} jobs"
+    marks, jobs = count_of(n_marks, "failure"), count_of(n_jobs, "job")
     return f"node/{meta['name']} trusted: {marks} of {jobs}{lifted} forgotten\n"

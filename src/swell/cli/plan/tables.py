@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from swell.api.wording import count_of
 from swell.cli.output import aligned
 
 if TYPE_CHECKING:
@@ -112,10 +113,9 @@ def _waiting(plan: SchedulingPlan) -> list[tuple[str, str, str, str]]:
 
 
 def _autoscale_summary(plan: AutoscalerPlan) -> str:
-    n_roles = len(plan.targets)
     n_changed = sum(bool(target.delta) for target in plan.targets.values())
-    roles = "1 elastic role" if n_roles == 1 else f"{n_roles} elastic roles"
-    nodes = "1 node" if plan.cluster.node_count == 1 else f"{plan.cluster.node_count} nodes"
+    roles = count_of(len(plan.targets), "elastic role")
+    nodes = count_of(plan.cluster.node_count, "node")
     return f"{roles} on {nodes}, {n_changed or 'none'} to resize."
 
 

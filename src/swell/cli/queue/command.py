@@ -15,6 +15,7 @@ from swell.api.kinds import POD_GROUPS, QUEUES
 from swell.api.meta import Body, Key
 from swell.api.scheduling import PodGroup, Queue, QueueState
 from swell.api.validation import FieldProblem, validate
+from swell.api.wording import count_of
 from swell.cli import options
 from swell.cli.command_line import CommandError, note
 from swell.cli.connection import ClusterConnection, connected
@@ -291,8 +292,7 @@ def _wait_until_empty(connection: ClusterConnection, name: str) -> None:
         if not n:
             return
         if n != n_before:
-            groups = "1 group" if n == 1 else f"{n} groups"
-            note(f"waiting for {groups} to leave queue {name} ...")
+            note(f"waiting for {count_of(n, 'group')} to leave queue {name} ...")
         n_before = n
         time.sleep(PAUSE_S)
 

@@ -10,6 +10,7 @@ import typer
 
 from swell.api.aitrainingjob import API_GROUP, FINAL_PHASES
 from swell.api.meta import Body
+from swell.api.wording import count_of
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
@@ -63,7 +64,7 @@ def retry(
             job for job in state.jobs if job.has_ended and (everything or job.phase != SUCCEEDED)
         ]
         retry_jobs(connection, again, f"sweep/{sweep}")
-        sys.stdout.write(f"sweep/{sweep}: {_number(len(again))} created again\n")
+        sys.stdout.write(f"sweep/{sweep}: {count_of(len(again), 'job')} created again\n")
 
 
 def retry_jobs(connection: ClusterConnection, jobs: Sequence[FoundJob], title: str) -> None:
@@ -97,7 +98,3 @@ def anew(body: Body) -> Body:
         },
         "spec": body["spec"],
     }
-
-
-def _number(n_jobs: int) -> str:
-    return "1 job" if n_jobs == 1 else f"{n_jobs} jobs"

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.api.meta import Body, Status, StatusCause, StatusDetails
+from swell.api.wording import count_of
 from swell.cluster.embedded.access.attributes import Identity, RequestAttributes, denial
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError, error_for
@@ -181,14 +182,13 @@ def conflict(kind: ServedKind, name: str, message: str) -> ClusterError:
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> ClusterError:
     """An apply changes fields that belong to others: pairs of a manager and a path, in order."""
-    n_fields = len(conflicts)
-    counted = "1 conflict" if n_fields == 1 else f"{n_fields} conflicts"
+    counted = count_of(len(conflicts), "conflict")
     owned: dict[str, list[str]] = {}
     for owner, path in conflicts:
         owned.setdefault(owner, []).append(path)
     texts = []
     for owner, paths in owned.items():
-        if n_fields == 1:
+        if len(conflicts) == 1:
             texts.append(f"conflict with {owner}: {paths[0]}")
         else:
             texts.append("\n- ".join([f"conflicts with {owner}:", *paths]))

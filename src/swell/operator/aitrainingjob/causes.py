@@ -20,6 +20,7 @@ from swell.api.aitrainingjob import (
 from swell.api.injection import HANG_EXIT_CODE
 from swell.api.pod import PodPhase
 from swell.api.times import SKEW_S, has_passed, parse_time
+from swell.api.wording import count_of
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.gpu_causes import broken_device, node_gpu_fault
 from swell.operator.aitrainingjob.native_gang import stranded
@@ -115,8 +116,7 @@ def with_followers(first: Cause, causes: Iterable[Cause]) -> str:
     later = [one for one in causes if one.kind is first.kind and one.at > first.at]
     if first.kind is not CauseKind.FAILED or not later:
         return first.message
-    pods = "1 pod" if len(later) == 1 else f"{len(later)} pods"
-    return f"{first.message}; {pods} followed"
+    return f"{first.message}; {count_of(len(later), 'pod')} followed"
 
 
 def creation_failure(replica: Replica) -> str:

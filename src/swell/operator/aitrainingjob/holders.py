@@ -17,6 +17,7 @@ from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.pod import PodPhase
 from swell.api.report import TrainingState
 from swell.api.times import format_time, has_passed, parse_time
+from swell.api.wording import count_of
 from swell.operator.aitrainingjob.membership import Members
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.reports import ReceivedReport
@@ -39,8 +40,9 @@ class WaitingShrink:
 
     @property
     def message(self) -> str:
+        kept = count_of(self.size, "pod")
         return (
-            f"{self.role} keeps {self.size} pods instead of {self.target} until one that stays"
+            f"{self.role} keeps {kept} instead of {self.target} until one that stays"
             f" holds the state, at most until {format_time(self.until)}"
         )
 

@@ -25,6 +25,7 @@ from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.kinds import NATIVE_GROUPS
 from swell.api.meta import Body
 from swell.api.native_groups import NativeGroup
+from swell.api.wording import count_of
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -120,7 +121,8 @@ def stranded(
         n_alive = _n_in(name, snapshot, status)
         if gang is None or n_alive + (n_coming if name == joined else 0) >= gang.min_count:
             continue
-        text = f"PodGroup {name} needs {gang.min_count} pods and can have {n_alive} of them only"
+        needed = count_of(gang.min_count, "pod")
+        text = f"PodGroup {name} needs {needed} and can have {n_alive} of them only"
         for one in current(snapshot, status):
             if _group_of(one) == name and _lives(one) and not one.is_bound and not one.is_unread:
                 yield one, text

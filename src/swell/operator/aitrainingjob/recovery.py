@@ -37,6 +37,7 @@ from swell.api.aitrainingjob import (
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
 from swell.api.times import format_time, parse_time
+from swell.api.wording import count_of
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.membership import Members, read_members
 from swell.operator.aitrainingjob.phases import living_phase
@@ -99,7 +100,7 @@ def recovered(snapshot: AITrainingJobSnapshot, now: float) -> AITrainingJobSnaps
     message = f"the status was damaged; replaced: {changed or 'what could not be read'}"
     if is_lost:
         charged = "" if members is not None else _ALL_CHARGED
-        message = f"the status was lost and is rebuilt from {len(snapshot.pods)} pods; "
+        message = f"the status was lost and is rebuilt from {count_of(len(snapshot.pods), 'pod')}; "
         message += _UNKNOWN + charged
     reason = LOST if is_lost else DAMAGED
     conditions = recovered_condition(reason, message, status.conditions, now)

@@ -24,6 +24,7 @@ from swell.api.aitrainingjob import (
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.backoff import Backoff
 from swell.api.times import format_time, has_passed, parse_time
+from swell.api.wording import count_of
 from swell.operator.aitrainingjob.causes import Cause, CauseKind, creating_since
 from swell.operator.aitrainingjob.node_faults import still_avoided
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, covers, missing
@@ -92,7 +93,7 @@ def _given_up(
     """
     if not snapshot.settings.enable_creating_failed or creating_since(status) is None:
         return []
-    text = f"{cause.message} (replaced {limit} times, as often as is allowed)"
+    text = f"{cause.message} (replaced {count_of(limit, 'time')}, as often as is allowed)"
     return [dataclasses.replace(cause, message=text, wants_restart=False)]
 
 

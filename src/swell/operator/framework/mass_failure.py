@@ -29,9 +29,10 @@ class MassFailure:
 
     @property
     def message(self) -> str:
+        are = "is" if self.n_unready == 1 else "are"
         return (
-            f"{self.n_unready} of {self.n_nodes} nodes are not ready or gone: nothing restarts for "
-            f"what seems lost within {HOLD_S:.0f} s"
+            f"{self.n_unready} of {self.n_nodes} nodes {are} not ready or gone: nothing restarts "
+            f"for what seems lost within {HOLD_S:.0f} s"
         )
 
 

@@ -14,6 +14,7 @@ from swell.api.saving import release_deadline
 from swell.api.times import has_passed, parse_time
 from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.api.trainingjob import TrainingJobStatus
+from swell.api.wording import count_of
 from swell.api.workloads import Job
 from swell.operator.trainingjob.snapshot import (
     COMPLETE,
@@ -188,5 +189,5 @@ def _state(held: ContainerStatus) -> str:
         text = f"waiting ({state.waiting.reason})" if state.waiting.reason else "waiting"
     else:
         text = "running" if state.running is not None else "not started"
-    restarts = f", restarted {held.restart_count} times" if held.restart_count else ""
+    restarts = f", restarted {count_of(held.restart_count, 'time')}" if held.restart_count else ""
     return f"container {held.name} {text}{restarts}"

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from swell.api.codec import to_body
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
+from swell.api.wording import count_of
 from swell.operator.framework.recovery import (
     DAMAGED,
     LOST,
@@ -65,7 +66,8 @@ def recovered(snapshot: TrainingJobSnapshot, now: float) -> TrainingJobSnapshot:
     changed = ", ".join(sorted(status_change(held, status)))
     message = f"the status was damaged; replaced: {changed or 'what could not be read'}"
     if is_lost:
-        message = f"the status was lost and is rebuilt from {len(snapshot.pods)} pods; {_UNKNOWN}"
+        pods = count_of(len(snapshot.pods), "pod")
+        message = f"the status was lost and is rebuilt from {pods}; {_UNKNOWN}"
     conditions = recovered_condition(LOST if is_lost else DAMAGED, message, status.conditions, now)
     return dataclasses.replace(
         snapshot,

@@ -19,6 +19,7 @@ from swell.api.core import Node
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
+from swell.api.wording import count_of
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import run_session
 from swell.scheduler.explain.explanation import Advice, Remedy, ResourceHolder
@@ -217,7 +218,7 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
     if not allowed.any():
         _, n_nodes, counts = session.placer.refusals(task)
         why = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
-        yield Advice(text=f"none of {n_nodes} nodes may take its pods: {why}")
+        yield Advice(text=f"none of {count_of(n_nodes, 'node')} may take its pods: {why}")
         yield from _closed_nodes(session)
         return
     largest: Vector = session.snapshot.nodes.allocatable[:, allowed].max(axis=1)
@@ -317,7 +318,8 @@ def _if_smaller(session: Session, job: JobInfo, task: Task) -> Iterator[Advice]:
         return
     n = min(n_slots, session.votes.allowance(queue, task.shape, n_slots))
     if n:
-        yield Advice(text=f"with a minimum of {job.counts.ready + n} pods it could start now")
+        enough = count_of(job.counts.ready + n, "pod")
+        yield Advice(text=f"with a minimum of {enough} it could start now")
 
 
 def _if_nodes_added(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from swell.api.wording import count_of
 from swell.scheduler.actions.preempt import ACTION as PREEMPT
 from swell.scheduler.actions.reclaim import ACTION as RECLAIM
 from swell.scheduler.eviction_units import EvictionCost, EvictionUnit, eviction_units
@@ -135,13 +136,9 @@ def _granted(victims: Sequence[EvictionUnit], n_pods: int) -> tuple[Remedy, str]
         roles = ", ".join(f"{role.role} to {target}" for role, target in shrunk.items())
         return Remedy.SHRINK, f"can be shrunk: {roles}"
     if any(unit.cost is EvictionCost.WHOLE for unit in victims):
-        return Remedy.EVICT, f"can be evicted as a whole: {_pods(n_pods)}"
+        return Remedy.EVICT, f"can be evicted as a whole: {count_of(n_pods, 'pod')}"
     n_evicted = sum(len(unit.tasks) for unit in victims)
-    return Remedy.EVICT, f"can give {n_evicted} of {_pods(n_pods)}"
-
-
-def _pods(n: int) -> str:
-    return "1 pod" if n == 1 else f"{n} pods"
+    return Remedy.EVICT, f"can give {n_evicted} of {count_of(n_pods, 'pod')}"
 
 
 def _owner(task: Task) -> str:

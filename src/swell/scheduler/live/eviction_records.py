@@ -15,6 +15,7 @@ from swell.api.kinds import POD_GROUPS
 from swell.api.meta import Body, Key, Uid
 from swell.api.scheduling import LOSS_ANNOTATION, LossRecord
 from swell.api.times import format_time
+from swell.api.wording import count_of
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.executor import Executor, FailureKind
@@ -54,7 +55,7 @@ def eviction_cause(
     pods = list(tasks)
     victim = pods[0].job
     record, verb = _ACTIONS.get(action, ("Evicted", action))
-    n_pods = "1 pod leaves" if len(pods) == 1 else f"{len(pods)} pods leave"
+    n_pods = count_of(len(pods), "pod leaves", "pods leave")
     if preemptor is None:
         return EvictionCause(PREEMPTED, f"{verb} by the scheduler: {n_pods}{price}", record)
     text = f"{verb} by the scheduler for {beneficiary(preemptor)}: {n_pods}"

@@ -16,6 +16,7 @@ from swell.api.native_groups import (
     UNSCHEDULABLE_REASON,
 )
 from swell.api.scheduling import PodGroupCondition, PodGroupStatus
+from swell.api.wording import count_of
 from swell.runtime.plan import PatchStatus
 from swell.scheduler.live.evictor import DISRUPTED
 from swell.scheduler.model.jobs import JobInfo
@@ -30,8 +31,7 @@ def native_conditions(job: JobInfo, refusal: Refusal | None) -> dict[str, PodGro
     """Returns the conditions after a session, by type. Those of other writers stay as they are."""
     conditions = {condition.type: condition for condition in job.group.status.conditions}
     if job.counts.confirmed >= job.min_member:
-        n = job.min_member
-        pods = "1 pod has" if n == 1 else f"{n} pods have"
+        pods = count_of(job.min_member, "pod has", "pods have")
         conditions[GROUP_SCHEDULED] = PodGroupCondition(
             type=GROUP_SCHEDULED,
             status="True",

@@ -25,6 +25,7 @@ from swell.api.core import EventSeverity
 from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.times import format_time
+from swell.api.wording import count_of
 from swell.runtime.clock import Clock
 from swell.runtime.executor import EventSink, FailureKind
 from swell.runtime.logs import get_logger
@@ -222,7 +223,9 @@ class Preparer:
             case _ if self._is_overdue(batch):
                 await self._time_out(batch, tasks, step)
             case PreparationWrites() | DeviceWrites():
-                self._report(batch, f"{len(step.writes)} claims are being written")
+                self._report(
+                    batch, f"{count_of(len(step.writes), 'claim is', 'claims are')} being written"
+                )
                 return await self._write(batch, step.writes)
             case PreparationWaits():
                 self._report(batch, step.text)

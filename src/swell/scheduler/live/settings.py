@@ -13,9 +13,8 @@ from typing import Final, Protocol
 from swell.api.gpu_faults import DEFAULT_CONDITIONS, DEFAULT_DRIVERS, DEFAULT_TAINTS
 from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
-from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError
+from swell.scheduler.config import DEFAULT, SOLE_SCHEDULER_NAMES, Config, SchedulerConfigError
 from swell.scheduler.config_file import parse
-from swell.scheduler.model.snapshot import SOLE_SCHEDULER_NAMES
 
 log = get_logger(__name__)
 

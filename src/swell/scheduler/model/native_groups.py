@@ -22,6 +22,7 @@ from swell.api.scheduling import (
     PodGroupSpec,
     PodGroupStatus,
 )
+from swell.api.wording import count_of
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, Vector
 from swell.scheduler.model.tasks import ALLOCATED, Task, TaskStatus
@@ -192,10 +193,12 @@ def _refusal_of(terms: NativeTerms) -> Refusal | None:
     claims = terms.object.spec.resource_claims
     if claims:
         names = ", ".join(claim.name for claim in claims)
-        text = f"the group has {len(claims)} resource claims ({names}): devices are not allocated"
+        number = count_of(len(claims), "resource claim")
+        text = f"the group has {number} ({names}): devices are not allocated"
         return Refusal(WaitReason.NOT_SUPPORTED, text)
     if terms.foreign:
         others = ", ".join(sorted(set(terms.foreign.values())))
-        text = f"{len(terms.foreign)} pods of the group wait for another scheduler ({others})"
+        waiting = count_of(len(terms.foreign), "pod of the group waits", "pods of the group wait")
+        text = f"{waiting} for another scheduler ({others})"
         return Refusal(WaitReason.MIXED_SCHEDULERS, text)
     return None

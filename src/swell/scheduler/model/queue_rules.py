@@ -25,6 +25,7 @@ from swell.api.meta import Body
 from swell.api.quantity import ZERO, QuantityText, parse, total
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState, QueueStatus
 from swell.api.validation import FieldProblem
+from swell.api.wording import count_of
 
 ROOT: Final = "root"
 DEFAULT_QUEUE: Final = "default"
@@ -184,9 +185,11 @@ def deletion_problem(
         return f"queue {name} has queues below it: {', '.join(below)}", "delete those first"
     n = n_groups(name)
     if n:
-        has = "1 group" if n == 1 else f"{n} groups"
         hint = f"wait until they have gone: swell queue close {name} --wait (or use --force)"
-        return f"queue {name} has {has}, which could not be scheduled any more", hint
+        return (
+            f"queue {name} has {count_of(n, 'group')}, which could not be scheduled any more",
+            hint,
+        )
     return None
 
 

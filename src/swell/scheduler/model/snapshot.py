@@ -22,6 +22,7 @@ from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.quantity import QuantityError
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.trainingjob import TrainingJob
+from swell.scheduler.config import SCHEDULER_NAMES
 from swell.scheduler.model.affinity import AffinityIndex
 from swell.scheduler.model.claim_tables import ClaimTables
 from swell.scheduler.model.elastic import (
@@ -56,10 +57,6 @@ from swell.scheduler.model.tasks import (
     status_of,
 )
 from swell.scheduler.model.twins import may_have_twins, read_twin
-
-SCHEDULER_NAMES = frozenset({"swell"})
-# Where no other scheduler is, pods that name one, or none, would wait for ever.
-SOLE_SCHEDULER_NAMES = SCHEDULER_NAMES | {"volcano", "default-scheduler"}
 
 
 class SchedulerSnapshot:

@@ -27,6 +27,7 @@ from swell.api.devices import (
     ResourceClaimSpec,
 )
 from swell.api.meta import Body
+from swell.api.wording import count_of
 from swell.scheduler.model.devices.selectors import Selectors
 from swell.scheduler.model.reasons import WaitReason
 
@@ -175,7 +176,7 @@ def _not_supported(
     if way.allocation_mode not in {EXACT_COUNT, ALL}:
         yield f"has allocationMode {way.allocation_mode!r}"
     if way.allocation_mode == EXACT_COUNT and way.count < 1:
-        yield f"is for {way.count} devices"
+        yield f"is for {count_of(way.count, 'device')}"
     if any(one.cel is None for one in way.selectors):
         yield "has a selector that is not CEL"
 
