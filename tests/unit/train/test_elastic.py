@@ -135,6 +135,15 @@ def test_a_batch_has_one_step() -> None:
     assert model.steps == 2
 
 
+def test_arrays_under_torchrun_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes have a meeting point for torch only."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    with pytest.raises(TrainError, match=r"^this is one of 2 processes of torchrun, and a model"):
+        _ = Elastic({"w": np.zeros(1)}).size
+
+
 def test_a_step_within_a_step_is_refused() -> None:
     """Both would count the samples of the batch, so that as many others would be left out."""
     model = Elastic({"w": np.zeros(1)})

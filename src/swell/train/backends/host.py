@@ -24,7 +24,7 @@ from swell.train.backends.wire import (
 )
 from swell.train.bus.plan import GroupPlan
 from swell.train.collectives import FORM_S
-from swell.train.errors import GroupBrokenError
+from swell.train.errors import GroupBrokenError, TrainError
 from swell.train.state.tree import Bytes
 
 MESSAGE_BYTES_MAX = 1 << 20
@@ -63,6 +63,11 @@ class HostCollectives:
         self._hub = plan.source
         if plan.size == 1:
             return
+        if not plan.meeting[0]:
+            raise TrainError(
+                f"this is one of {plan.size} processes of torchrun, and a model without torch meets"
+                " the others as a member of a job only: start it by `swell run --reporting`"
+            )
         deadline = time.monotonic() + FORM_S
         if rank == plan.source:
             for other in range(plan.size):
