@@ -12,6 +12,7 @@ from swell.api.codec import decode, encode
 from swell.api.meta import Body, Key
 
 T = TypeVar("T")
+_TYPE = ("apiVersion", "kind")
 
 
 class Stored:
@@ -28,7 +29,7 @@ class Stored:
         self.uid: str = metadata.get("uid", "")
         self.labels: dict[str, str] = metadata.get("labels") or {}
         self._body: Body | None = None
-        self._typed: object = None
+        self._typed: tuple[object, ...] = ()
         self._texts: dict[tuple[str, ...], str | None] = {}
 
     @classmethod
@@ -36,7 +37,7 @@ class Stored:
         """Encode a body under a version. The caller must not use the body afterwards."""
         metadata = body["metadata"]
         metadata["resourceVersion"] = str(version)
-        return cls(encode(body), version, metadata)
+        return cls(encode(_type_first(body)), version, metadata)
 
     @property
     def body(self) -> Body:
@@ -68,21 +69,37 @@ class Stored:
 
     def typed(self, struct: type[T]) -> T:
         """The object as a struct, decoded once; msgspec.ValidationError when it does not fit."""
-        # One slot is enough: the readers of a kind use the same struct.
-        if type(self._typed) is not struct:
-            self._typed = decode(self.raw, struct)
-        return self._typed
+        # A node reads its own pods, and itself, as another struct than everybody else does. Readers
+        # of both kinds take turns, so each struct is kept: whoever decoded again would hold a copy
+        # of its own of every object.
+        for known in self._typed:
+            if type(known) is struct:
+                return known
+        found = decode(self.raw, struct)
+        self._typed = (*self._typed, found)
+        return found
 
     def forget_decoded(self) -> None:
         """Keep the bytes alone: the log holds thousands of old states that hardly any reader needs.
 
         Decoded, a large object takes ten times as much.
         """
-        self._body = self._typed = None
+        self._body, self._typed = None, ()
 
     def at(self, version: int) -> Stored:
         """The same content under another version: the last state of a deleted object."""
         return Stored.of(self.copy(), version)
+
+
+def _type_first(body: Body) -> Body:
+    """The same object with its type before everything else, as servers write it.
+
+    A list of a built-in kind cuts the type off the bytes of each object, and would otherwise have
+    to decode it. A status write builds its object from two others, and puts the type last.
+    """
+    if next(iter(body), "") in _TYPE:
+        return body
+    return {name: body[name] for name in _TYPE if name in body} | body
 
 
 def text_at(body: Body, path: tuple[str, ...]) -> str | None:

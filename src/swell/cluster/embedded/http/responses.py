@@ -35,8 +35,6 @@ PIECE_BYTES = 256 << 10
 # Handed to a connection at one time: what a client does not read is held encrypted, for each one.
 # Up to this many bytes the HTTP library does not wait for the connection to take them.
 SLICE_BYTES = 64 << 10
-# Objects beyond this are decoded for every table anew.
-KEPT_DECODED_BYTES_MAX = 64 << 10
 LINE_END = b"\n"
 INCLUDES = ("", "None", "Metadata", "Object")
 # Kubernetes' annotation on the bookmark that ends the initial events of a streamed list.
@@ -121,9 +119,9 @@ class Representation:
     def _one(self, stored: Stored) -> bytes:
         if self.form is Form.TABLE:
             meta = {"resourceVersion": str(stored.version)}
-            return codec.encode(self._table([_body_of(stored)], meta))
+            return codec.encode(self._table([stored.copy()], meta))
         if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
-            return codec.encode(self._partial(_body_of(stored)))
+            return codec.encode(self._partial(stored.copy()))
         return stored.raw
 
     def page(self, page: Page) -> bytes:
@@ -138,7 +136,10 @@ class Representation:
         if page.remaining is not None:
             meta["remainingItemCount"] = page.remaining
         if self.form is Form.TABLE:
-            yield codec.encode(self._table([_body_of(stored) for stored in page.items], meta))
+            # Decoded one by one, and not kept: all objects of a large list would take ten times
+            # the memory of their bytes.
+            bodies = (stored.copy() for stored in page.items)
+            yield codec.encode(self._table(bodies, meta))
             return
         if self.form is Form.PARTIAL:
             raise not_acceptable()
@@ -148,7 +149,7 @@ class Representation:
             yield codec.encode(empty)  # what Go makes of a list that was never filled
             return
         if self.form is Form.PARTIAL_LIST:
-            encoded = (codec.encode(self._partial(_body_of(stored))) for stored in page.items)
+            encoded = (codec.encode(self._partial(stored.copy())) for stored in page.items)
             yield from _list_pieces("PartialObjectMetadataList", self.meta_version, meta, encoded)
             return
         name = self.kind.list_kind or f"{self.kind.kind}List"
@@ -185,7 +186,7 @@ class Representation:
         if self.form is Form.TABLE and self.include not in INCLUDES:
             raise bad_request(f"unrecognized includeObject value: {self.include!r}")
 
-    def _table(self, bodies: list[Body], meta: Body, *, headed: bool = True) -> Body:
+    def _table(self, bodies: Iterable[Body], meta: Body, *, headed: bool = True) -> Body:
         self.check()
         return table(
             self.kind,
@@ -265,7 +266,7 @@ def _without_type(stored: Stored, kind: ServedKind) -> bytes | memoryview:
     for head in _type_heads(kind.api_version, kind.kind):
         if stored.raw.startswith(head):
             return memoryview(stored.raw)[len(head) :]
-    rest = {k: v for k, v in stored.body.items() if k not in {"apiVersion", "kind"}}
+    rest = {k: v for k, v in stored.copy().items() if k not in {"apiVersion", "kind"}}
     return memoryview(codec.encode(rest))[1:]
 
 
@@ -273,11 +274,6 @@ def _without_type(stored: Stored, kind: ServedKind) -> bytes | memoryview:
 def _type_heads(api_version: str, kind: str) -> tuple[bytes, bytes]:
     one, other = b'"apiVersion":%s,' % codec.encode(api_version), b'"kind":%s,' % codec.encode(kind)
     return b"{" + one + other, b"{" + other + one
-
-
-def _body_of(stored: Stored) -> Body:
-    """The object as data. That of a large one is not kept: a list of them would stay in memory."""
-    return stored.body if len(stored.raw) <= KEPT_DECODED_BYTES_MAX else stored.copy()
 
 
 def _list_pieces(

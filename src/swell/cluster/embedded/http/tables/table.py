@@ -6,7 +6,7 @@ their columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from swell.api.codec import encode
@@ -30,7 +30,7 @@ _SCALE = (
 
 def table(
     kind: ServedKind,
-    bodies: Sequence[Body],
+    bodies: Iterable[Body],
     meta: Body,
     *,
     include: str,
