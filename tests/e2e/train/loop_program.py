@@ -6,6 +6,7 @@ One process, without Swell: `python -m tests.e2e.train.loop_program`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from swell import train
 from swell.train import Elastic
 from swell.train.errors import TrainError
 
@@ -168,6 +170,19 @@ def a_loss_with_its_history() -> None:
             model.state["loss"] = loss_of(model, x, y)
 
 
+def refusals_of_another_wrappers_checkpoint() -> list[str]:
+    """Shards are no whole state, and a whole state is no shards."""
+    said = []
+    for first, second in ((None, train.fsdp), (train.fsdp, None)):
+        with tempfile.TemporaryDirectory() as folder:
+            for wrap in (first, second):
+                net = torch.nn.Linear(3, 1)
+                optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+                model = Elastic(net, optimizer, wrap=wrap, checkpoint=folder)
+                said.append(refusal(functools.partial(list, model.batches(0, 1))))
+    return said
+
+
 def updates_of_a_step_with_an_error() -> int:
     """An update that was applied is not done again, though the script had an error after it."""
     _, optimizer, model = made()
@@ -219,6 +234,7 @@ def main() -> None:
         "closure": refusal(closure),
         "own group": refusal(a_group_of_the_scripts_own),
         "history": refusal(a_loss_with_its_history),
+        "another wrapper": refusals_of_another_wrappers_checkpoint(),
         "updates": updates_of_a_step_with_an_error(),
         "optimizers": refusal(lambda: Elastic(torch.nn.Linear(1, 1), several)),
     }

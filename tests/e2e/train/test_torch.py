@@ -289,6 +289,12 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
     assert found.pop("optimizers").startswith("the optimizer is a list: give one optimizer")
     assert found.pop("own group").startswith("torch.distributed has a group already: Elastic forms")
     assert found.pop("history").endswith("a tensor with its history: keep `.detach()` of it")
+    assert found.pop("another wrapper") == [
+        "none",
+        "the checkpoint was made without `wrap=train.fsdp`",
+        "none",
+        "the checkpoint was made with `wrap=train.fsdp`, in shards",
+    ]
     assert found == {
         "updates": 2,
         "scaler": True,

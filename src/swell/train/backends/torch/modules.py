@@ -15,6 +15,7 @@ from swell.train.backends.torch.process_group import TorchCollectives
 from swell.train.backends.torch.updates import check_update, forget_unscaling
 from swell.train.backends.torch.weighting import GradientHook, RateFactor, weighted_outputs
 from swell.train.bus.plan import GroupPlan
+from swell.train.errors import TrainError
 from swell.train.reports.measures import Measures
 from swell.train.state.ledger import TrainLedger
 from swell.train.state.replication import replicate
@@ -159,6 +160,8 @@ class ModuleLearner:
         return {"net": dict(self.module.state_dict()), "optimizer": optimizer}
 
     def restore(self, tree: Any) -> None:
+        if "net" not in tree:
+            raise TrainError("the checkpoint was made with `wrap=train.fsdp`, in shards")
         self.module.load_state_dict(tree["net"])
         if self._optimizer is not None and tree["optimizer"] is not None:
             self._optimizer.load_state_dict(tree["optimizer"])

@@ -378,6 +378,8 @@ class ShardedLearner:
         They are mapped from its files: none of them is in memory before it is given to the others.
         """
         first = tree[0]
+        if "layout" not in first:
+            raise TrainError("the checkpoint was made without `wrap=train.fsdp`")
         structure, specs, tensors = first["common"]
         layout = msgspec.msgpack.decode(first["layout"], type=list[ShardEntry])
         common = PackedState(
