@@ -8,9 +8,13 @@ from typing import cast
 import pytest
 
 from swell.api.codec import convert
+from swell.api.kinds import TRAINING_JOBS
+from swell.api.meta import Key
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.operator.framework.after import AfterOthers
 from swell.runtime.informer import Informer
+from swell.sim.loop import run
+from tests.unit.runtime.world import World, started, until
 
 OTHERS: AfterOthers[TrainingJob] = AfterOthers(FINAL_PHASES, "after")
 UID = "fit-uid"
@@ -64,3 +68,33 @@ def test_ended_job_is_awaited(
     """By those that have yet to begin, have no mark of its end, and are ours."""
     assert is_awaited(job("fit", status, mark, after=["prepare"], **spec)) is expected
     assert not is_awaited(job("fit", status, mark, after=["fetch"], **spec))
+
+
+def test_jobs_before_and_after_one_are_woken_also_when_it_has_gone() -> None:
+    """Nothing else tells a job whose time is up that no other waits for it any more."""
+
+    async def story() -> None:
+        world = World()
+        kind = TRAINING_JOBS
+        world.serve(kind)
+        jobs: Informer[TrainingJob] = Informer(
+            world.line(),
+            kind,
+            clock=world.clock,
+            random=world.random,
+            indexes=(OTHERS.index,),
+        )
+        await started(jobs)
+        woken: list[str] = []
+        OTHERS.follow(jobs, lambda key: woken.append(key.name))
+
+        meta = {"name": "fit", "namespace": "default"}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
+        await world.user.create(kind, {**body, "spec": {"after": ["prepare"]}})
+        await until(lambda: woken == ["prepare"])
+        await world.user.create(kind, {**body, "metadata": {**meta, "name": "prepare"}})
+        await until(lambda: woken == ["prepare", "fit"])
+        await world.user.delete(kind, Key("default", "fit"))
+        await until(lambda: woken == ["prepare", "fit", "prepare"])
+
+    run(story())

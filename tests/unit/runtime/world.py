@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from swell.api.kinds import PODS
 from swell.api.meta import ApiStruct, Body, Key, ObjectMeta, Status, StatusDetails, Uid
@@ -212,24 +212,32 @@ class World:
         self.clock = VirtualClock()
         self.random = Random(1)
         self.storage = Storage(self.clock.now)
-        registry = plain_registry()
-        registry.add(
+        self._registry = plain_registry()
+        self.serve(TOYS)
+        uids = iter(range(1, 10**9))
+        self.api = ApiServer(
+            self.storage,
+            self._registry,
+            self.clock,
+            new_uid=lambda: f"uid-{next(uids)}",
+            rng=Random(2),
+        )
+        self.api.ensure_namespaces()
+        self.user = InProcessCluster(self.api, "user")
+
+    def serve(self, kind: Resource[Any]) -> None:
+        """Serves a kind of objects without rules of their own."""
+        self._registry.add(
             ServedKind(
-                group=TOYS.group,
-                version=TOYS.version,
-                kind=TOYS.kind,
-                plural=TOYS.plural,
+                group=kind.group,
+                version=kind.version,
+                kind=kind.kind,
+                plural=kind.plural,
                 rules=PlainRules(has_status=True),
                 subresources=frozenset({"status"}),
                 custom=True,
             )
         )
-        uids = iter(range(1, 10**9))
-        self.api = ApiServer(
-            self.storage, registry, self.clock, new_uid=lambda: f"uid-{next(uids)}", rng=Random(2)
-        )
-        self.api.ensure_namespaces()
-        self.user = InProcessCluster(self.api, "user")
 
     def line(self, actor: str = "controller") -> Line:
         return Line(InProcessCluster(self.api, actor))
@@ -292,7 +300,7 @@ def uid_of(found: Toy | Pod | None) -> Uid:
     return found.metadata.uid
 
 
-async def started(*informers: Informer[Toy] | Informer[Pod]) -> list[asyncio.Task[None]]:
+async def started(*informers: Informer[Any]) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(informer.run()) for informer in informers]
     for informer in informers:
         await informer.wait_synced()

@@ -119,7 +119,7 @@ def ai_training_job_kind(
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
-        dependents=lambda key, informers: AFTER.neighbours(key, informers.jobs),
+        follow_others=AFTER.follow,
         report_target=report_target,
         job_of=lambda pod: next(iter(_jobs_of(pod)), None),
         fault_rules=FaultRules(BLAMED.name, blamed_nodes, lambda job: job.status.node_faults),

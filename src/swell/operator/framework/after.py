@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
@@ -78,12 +78,18 @@ class AfterOthers(Generic[JobT]):
             for one in jobs.by_index(self.index.name, meta.key)
         )
 
-    def neighbours(self, key: Key, jobs: Informer[JobT]) -> Iterable[Key]:
-        """The jobs to look at when this one changes: those after it, and those before it."""
-        yield from (one.metadata.key for one in jobs.by_index(self.index.name, key))
-        job = jobs.get(key)
-        if job is not None:
-            yield from (Key(key.namespace, name) for name in job.spec.after)
+    def follow(self, jobs: Informer[JobT], wake: Callable[[Key], None]) -> None:
+        """Has the jobs woken that come after one that changes, and those that it comes after.
+
+        The latter also when it is deleted: an expired job stays until no other waits for it.
+        """
+
+        def wake_later(key: Key) -> None:
+            for one in jobs.by_index(self.index.name, key):
+                wake(one.metadata.key)
+
+        jobs.add_handler(wake_later)
+        jobs.add_handler(wake, self.index.name)
 
 
 def _awaited_by(meta: ObjectMeta, job: JobAfterOthers | None) -> Iterable[Hashable]:

@@ -87,7 +87,8 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         )
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
         self.controller = self._controller(dependencies, sink)
-        self.informers.jobs.add_handler(self._wake_dependents)
+        if kind.follow_others is not None:
+            kind.follow_others(self.informers.jobs, self.controller.wake)
         self.reports = self._report_puller(dependencies)
         self.history = self._history_keeper(dependencies)
         self.faults = self._fault_keeper(dependencies, sink)
@@ -312,11 +313,6 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         found = self.informers.pods.get(pod)
         for key in self._kind.jobs_of(found) if found is not None else ():
             self.controller.wake(key)
-
-    def _wake_dependents(self, key: Key) -> None:
-        if self._kind.dependents is not None:
-            for other in self._kind.dependents(key, self.informers):
-                self.controller.wake(other)
 
 
 def _no_pods_before(rejected: RejectedWrite | None) -> float:

@@ -196,8 +196,8 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     and may select more than those. Children change in bursts, so a job is looked at `settle_s`
     after the first change instead of once for each. `report_target` names the pods that are asked
     for the report of a job's program; None where there is nothing to ask; `job_of` is a pod's job.
-    `manager_of` is the `managedBy` of a job; `dependents` are the jobs to look at when another one
-    changes.
+    `manager_of` is the `managedBy` of a job; `follow_others` has jobs woken that a change of
+    another one concerns.
     """
 
     names: KindNames
@@ -212,7 +212,7 @@ class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     jobs_of: Callable[[Pod], Iterable[Key]]
     settle_s: float
     manager_of: Callable[[JobT], str]
-    dependents: Callable[[Key, InformersT], Iterable[Key]] | None = None
+    follow_others: Callable[[Informer[JobT], Callable[[Key], None]], None] | None = None
     report_target: Callable[[JobT, InformersT], ReportTarget | None] | None = None
     job_of: Callable[[Pod], Key | None] = lambda _: None
     # The failures that its jobs blame on nodes; None for a kind whose jobs blame none.

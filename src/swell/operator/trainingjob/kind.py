@@ -131,7 +131,7 @@ def training_job_kind(
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
         manager_of=lambda job: job.spec.managed_by,
-        dependents=lambda key, informers: AFTER.neighbours(key, informers.jobs),
+        follow_others=AFTER.follow,
         report_target=report_target,
         job_of=lambda pod: next(iter(_job_key(pod.metadata, pod)), None),
         meter=TrainingJobMetrics,
