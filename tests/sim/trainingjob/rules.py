@@ -95,7 +95,7 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
 
 def is_adopting(world: SimulatedWorld) -> bool:
     """Whether the operator is told to collect what the original controller left."""
-    return world.subject.name == "trainingjob"
+    return world.subject.name != "trainingjob kept"
 
 
 def _index_of(pod: Pod) -> tuple[Uid, int] | None:
@@ -419,7 +419,7 @@ class CleanedUp:
             if job.status.phase not in FINAL_PHASES:
                 continue
             is_stopped = STOPPED_ANNOTATION in job.metadata.annotations
-            cleans = self.world.subject.name == "trainingjob" or is_stopped
+            cleans = self.world.subject.name != "trainingjob kept" or is_stopped
             for what, _ in owned_in(self.world, job.metadata.uid):
                 if what.startswith(str(POD_GROUPS)):
                     yield f"{what} is still there"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from swell.api.aitrainingjob import STOPPED_ANNOTATION
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
+from swell.cluster.embedded.builtin.podgroups import GATES
+from swell.operator.framework.settings import NATIVE_GANGS
 from swell.operator.framework.training import TRAINING
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
@@ -60,6 +63,19 @@ def trainingjob_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
 def kept_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
     """Without: what comes out depends on no timing."""
     return _subject("trainingjob kept", flaws, autoclean=False, scenarios=KEPT_SCENARIOS)
+
+
+def native_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
+    """The first, with gangs that are groups of Kubernetes itself."""
+    subject = trainingjob_subject(flaws)
+    names = {"finish", "fail", "scale", "train", "suspend", "wishes", "drawn"}
+    return replace(
+        subject,
+        name="trainingjob native",
+        components={"operator": operator_main(flaws, gang_api=NATIVE_GANGS)},
+        scenarios=tuple(one for one in subject.scenarios if one.name in names),
+        gates=frozenset(GATES),
+    )
 
 
 def _subject(

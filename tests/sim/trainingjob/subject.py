@@ -13,7 +13,12 @@ import msgspec
 
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Key, Uid
-from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
+from swell.api.trainingjob import (
+    FINAL_PHASES,
+    TrainingJob,
+    TrainingJobPhase,
+    TrainingJobStatus,
+)
 from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
 from swell.operator.framework.orphans import LabelledObject, OrphanCollector
@@ -85,6 +90,7 @@ class Flaw(Flag):
     BEGINS_EARLY = auto()  # a job does not wait for those that it comes after
     IGNORES_SCALE = auto()  # the scale subresource has no effect
     MINDS_OTHERS = auto()  # jobs of other managers are taken for ours
+    GROWS_UNRECORDED = auto()  # a job that begins to run grows without a record
 
 
 PLANTED: Mapping[str, Flaw] = {
@@ -115,6 +121,9 @@ PLANTED_IN_KEPT: Mapping[str, Flaw] = {
     "trainingjob collects unasked": Flaw.ADOPT_ALWAYS,
     "trainingjob keeps what is stopped": Flaw.KEEPS_STOPPED,
 }
+PLANTED_WITH_NATIVE_GROUPS: Mapping[str, Flaw] = {
+    "trainingjob grows without a record": Flaw.GROWS_UNRECORDED,
+}
 
 # Bugs that only one scenario is likely to show.
 FOCUS: Mapping[str, str] = {
@@ -133,15 +142,20 @@ FOCUS: Mapping[str, str] = {
     "trainingjob begins before others": "wishes",
     "trainingjob ignores the scale subresource": "wishes",
     "trainingjob minds the jobs of others": "expire",
+    "trainingjob grows without a record": "train",
 }
 
 
 def operator_main(
-    flaws: Flaw = Flaw.NONE, *, autoclean: bool = True, adopt_original: bool = True
+    flaws: Flaw = Flaw.NONE,
+    *,
+    autoclean: bool = True,
+    adopt_original: bool = True,
+    gang_api: str = SETTINGS.gang_api,
 ) -> Main:
     async def main(ports: Ports) -> None:
         adopts = adopt_original or Flaw.ADOPT_ALWAYS in flaws
-        settings = replace(SETTINGS, autoclean=autoclean, adopt_original=adopts)
+        settings = replace(SETTINGS, autoclean=autoclean, adopt_original=adopts, gang_api=gang_api)
         await _run(ports, flaws, settings)
 
     return main
@@ -320,6 +334,17 @@ def _unrecorded(_: TrainingJobSnapshot, plan: Plan) -> Plan:
     return replace(plan, actions=tuple(map(forget, plan.actions)))
 
 
+_with_record = sizes.with_record
+
+
+def _recorded_unless_it_begins(
+    world: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    was, is_now = world.job.status.phase, status.phase
+    begins = was is TrainingJobPhase.CREATING and is_now is TrainingJobPhase.RUNNING
+    return status if begins else _with_record(world, status, now)
+
+
 _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.TRUSTS_EMPTY: (decide_module, "recovered", lambda world, _: world),
     Flaw.KEEPS_STOPPED: (decide_module, "is_stopped", lambda _: False),
@@ -329,6 +354,7 @@ _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.HURRIES_SAVERS: (departures, "_is_open", lambda *_: False),
     Flaw.EXPIRES_EARLY: (cleanup, "has_passed", lambda *_: True),
     Flaw.BEGINS_EARLY: (decide_module, "awaited", lambda *_: ""),
+    Flaw.GROWS_UNRECORDED: (sizes, "with_record", _recorded_unless_it_begins),
     Flaw.IGNORES_SCALE: (sizes, "with_scale", lambda _, status, __: status),
     Flaw.KEEPS_EXPIRED: (decide_module, "plan_expiry", lambda _, steps, __: Plan(steps)),
 }

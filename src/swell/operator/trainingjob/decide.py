@@ -185,8 +185,11 @@ def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) 
         return _end(snapshot, replace(status, training=last), ending, now)
     if snapshot.job.wants_suspension:
         return _suspended(snapshot, suspension.begun(status, now), now)
-    if sizes.must_scale(snapshot, status):
-        status = sizes.with_record(snapshot, status, now)
+    # The resize of this very pass goes by the new phase: a job that begins to run may grow.
+    in_new_phase = replace(status, phase=phase)
+    if sizes.must_scale(snapshot, in_new_phase):
+        recorded = sizes.with_record(snapshot, in_new_phase, now)
+        status = replace(status, scale_records=recorded.scale_records)
     elif phase is Phase.RUNNING and sizes.holds(snapshot, status):
         status = sizes.with_result(status, sizes.SUCCEEDED)
     return _continue(snapshot, status, phase, now)

@@ -11,7 +11,15 @@ from swell.api.native_groups import NativeGroupStatus
 from swell.api.trainingjob import TrainingJob
 from swell.operator.framework.children import GANG_ANNOTATION
 from swell.operator.trainingjob.settings import TrainingJobSettings
-from tests.unit.operator.trainingjob.tj_scene import Scene, a_job, created, elastic, reported
+from tests.unit.operator.trainingjob.tj_scene import (
+    Scene,
+    a_job,
+    created,
+    elastic,
+    patched,
+    recorded,
+    reported,
+)
 
 SETTINGS = TrainingJobSettings(gang_api="native")
 GROUP, VOLCANOS = (str(NATIVE_GROUPS), "fit"), (str(POD_GROUPS), "fit")
@@ -158,3 +166,16 @@ def test_suspended_job_gives_its_group_back_and_gets_one_again() -> None:
 
     scene.settle()
     assert GROUP in scene.held
+
+
+def test_growth_in_the_pass_in_which_the_job_begins_to_run_is_on_record() -> None:
+    """A trainer that has failed for good has no node, so that only the new phase lets it grow."""
+    scene = native(elastic(2, 4, scale={"replicas": 4})).settle().populate()
+    scene.remove(PODS, "fit-trainer-1").job_says(failed_indexes="1")
+
+    plan = scene.look()
+
+    assert recorded(plan)["phase"] == "Running"
+    (record,) = recorded(plan)["scale_records"]
+    assert (record["to"], record["reason"]) == (4, "trainer_target is 4")
+    assert patched(plan)["Job fit-trainer"]["spec"]["parallelism"] == 4
