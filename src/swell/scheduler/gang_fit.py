@@ -49,7 +49,7 @@ def place_gang(
             if refusal is not None:
                 session.refuse(job, refusal)
                 session.stuck[job.key] = first
-        n_placed = _place_run(session, statement, run[:n_allowed])
+        n_placed = _place_run(session, statement, job, run[:n_allowed])
         placed = placed or n_placed > 0
         if n_placed < n_allowed:
             # The numbers are added at the end of the session, when other jobs have taken room, too.
@@ -82,15 +82,24 @@ def _runs(order: deque[Task]) -> Iterator[list[Task]]:
         yield run
 
 
-def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> int:
-    """Places equal tasks one after the other; returns how many found a node."""
+def _place_run(session: Session, statement: Statement, job: JobInfo, run: Sequence[Task]) -> int:
+    """Places equal tasks one after the other; returns how many found a node.
+
+    Where all tasks of the job have to be placed and some find no node, the last ones that do are
+    not placed: they would be taken back at once, at more cost than the search for nodes.
+    """
     n = 0
     while n < len(run):
         choices = session.placer.nodes_for(run[n:])
         if choices is None:
             break
-        statement.place_alike(run[n : n + len(choices.nodes)], choices)
-        n += len(choices.nodes)
+        end = n + len(choices.nodes)
+        if choices.are_all and end < len(run) and job.min_member == len(job.tasks):
+            return end
+        statement.place_alike(run[n:end], choices)
+        n = end
+        if choices.are_all:
+            break
     return n
 
 

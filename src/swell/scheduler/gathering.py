@@ -57,9 +57,9 @@ class _CellNodes:
     def __init__(self, nodes: list[int], after: list[list[float]]) -> None:
         self.nodes = nodes
         self.scores = after[0].copy()
-        # After none, one and more tasks; and how many tasks each node has got, if any.
+        # After none, one and more tasks; and how many tasks each node has got.
         self.after = after
-        self.taken: dict[int, int] = {}
+        self.taken = [0] * len(nodes)
         # By node that got more than those: the scores after none, one and so on.
         self.rows: dict[int, list[float]] = {}
 
@@ -94,6 +94,7 @@ class _CellSearch:
             return False
         there = self._nodes_of.get(cell) or self._open(cell)
         scores, own = there.scores, highest - self._best.item(cell)
+        nodes, taken, after, n_after = there.nodes, there.taken, there.after, len(there.after)
         chosen, n_before = self.chosen, len(self.chosen)
         rival = -1  # the first of the nodes elsewhere that are as good as the bound, once asked for
         best = max(scores)
@@ -102,10 +103,11 @@ class _CellSearch:
             if own + best <= bound and len(chosen) > n_before:
                 if own + best == bound and rival < 0:
                     rival = self._first_node(bound)
-                if own + best < bound or there.nodes[at] > rival:
+                if own + best < bound or nodes[at] > rival:
                     break
-            chosen.append(there.nodes[at])
-            scores[at] = self._place(there, at)
+            chosen.append(nodes[at])
+            n = taken[at] = taken[at] + 1
+            scores[at] = after[n][at] if n < n_after else self._of_more(there, at, n)
             if len(chosen) == self._n:
                 break
             best = max(scores)
@@ -168,11 +170,8 @@ class _CellSearch:
         found = self._nodes_of[cell] = _CellNodes(nodes, self._rows.take(slots, axis=1).tolist())
         return found
 
-    def _place(self, there: _CellNodes, at: int) -> float:
-        """Places one task on a node; returns the node's score for the next."""
-        n = there.taken[at] = there.taken.get(at, 0) + 1
-        if n < len(there.after):
-            return there.after[n][at]
+    def _of_more(self, there: _CellNodes, at: int, n: int) -> float:
+        """Returns the score of a node for the next task after more than are known ahead."""
         if n >= self._n:
             return -inf  # nobody asks after the last task of all
         row = there.rows.get(at)

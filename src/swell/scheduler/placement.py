@@ -35,10 +35,14 @@ class NodeChoice(NamedTuple):
 
 
 class NodeChoices(NamedTuple):
-    """The nodes of some equal tasks, and whether these can start there now."""
+    """The nodes of some equal tasks, and whether these can start there now.
+
+    `are_all`: no node takes another task like these, now or later.
+    """
 
     nodes: list[int]
     now: bool
+    are_all: bool = False
 
 
 class Placer:
@@ -48,7 +52,7 @@ class Placer:
         self._nodes = snapshot.nodes
         self._dimensions = snapshot.dimensions
         self._scores = NodeScores(snapshot.nodes, tiers)
-        self._ahead = ScoresAhead(snapshot.nodes, self._scores)
+        self._ahead = ScoresAhead(snapshot.nodes, self._scores, snapshot.dimensions)
         self._task_filters = flat(tiers, lambda h: h.task_filter, "enablePredicate")
         self._diagnoses = flat(tiers, lambda h: h.diagnose, "enablePredicate")
         self._task_scores = flat(tiers, lambda h: h.task_score, "enableNodeOrder")
@@ -92,10 +96,15 @@ class Placer:
                 task.shape, n, self._scores.current(task.shape, now=now), now=now
             )
             if found:
-                return NodeChoices(found, now)
+                return self._choices(found, n, now=now)
             if self._nodes.idle_is_future:
                 break  # nothing is leaving for which to wait
         return None
+
+    def _choices(self, nodes: list[int], n: int, *, now: bool) -> NodeChoices:
+        """Returns the choices of a search for n nodes that went on until there was no other."""
+        waits = now and not self._nodes.idle_is_future
+        return NodeChoices(nodes, now, are_all=len(nodes) < n and not waits)
 
     def _gathering(self, task: Task) -> GatheringScores | None:
         """Returns the scores by which tasks gather in one part of the network, if any plugin has.
@@ -122,7 +131,7 @@ class Placer:
             found = self._foreseen(shape, n, gathering)
             if found is not None and (found or self._nodes.idle_is_future):
                 # Where nothing is leaving there is nothing to wait for.
-                return NodeChoices(found, True) if found else None
+                return self._choices(found, n, now=True) if found else None
         extra = of_queue
         if gathering is not None:
             near = gathering.of_nodes

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swell.scheduler.model.domain_tree import Cells
 from swell.scheduler.model.nodes import NodeTable, fits
-from swell.scheduler.model.resources import Matrix, Places, Vector
+from swell.scheduler.model.resources import Dimensions, Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
 from swell.scheduler.node_scores import NodeScores
 
@@ -41,11 +41,12 @@ class _Rows:
 class ScoresAhead:
     """The scores of all nodes by shape, those of nodes that changed computed again."""
 
-    def __init__(self, nodes: NodeTable, scores: NodeScores) -> None:
+    def __init__(self, nodes: NodeTable, scores: NodeScores, dimensions: Dimensions) -> None:
         self._nodes = nodes
         self._scores = scores
+        self._dimensions = dimensions
         self._rows: dict[Shape, _Rows] = {}
-        self._taken_by: dict[tuple[Shape, int], tuple[_Amounts, _Amounts]] = {}
+        self._taken_by: dict[tuple[Shape, int], _Amounts] = {}
 
     def of_nodes(self, shape: Shape, cells: Cells) -> Matrix:
         """Returns the scores after 0, 1 and 2 tasks started on each node: a row for each number.
@@ -85,26 +86,31 @@ class ScoresAhead:
     def _after(self, shape: Shape, states: Places, n: int) -> Matrix:
         """Computes the scores in some states (columns) after 0, 1, ... n - 1 tasks."""
         nodes, scores = self._nodes, self._scores
-        columns = nodes.states.columns(states)
+        # Without the rows that are kept for names to come, half of them: this runs for every gang.
+        width = len(self._dimensions.names)
+        allocatable, idle, future, divisor = (
+            part[:width, None, :] for part in nodes.states.columns(states)
+        )
         # All after none, all after one, and so on: one array for all, as its arithmetic costs
         # less than the calls.
-        size = (len(shape.request), n * len(states))
-        taken, with_next = self._taken(shape, n)
-        idle = (columns.idle[:, None, :] - taken).reshape(size)
-        fill = (columns.allocatable - columns.idle)[:, None, :] + with_next
-        fill /= columns.divisor[:, None, :]
+        size = (width, n * len(states))
+        taken = self._taken(shape, n)
+        room = idle - taken
+        fill = allocatable - room
+        fill += shape.request[:width, None, None]
+        fill /= divisor
         found = scores.of_fill(shape, fill.reshape(size))
-        fitting = fits(shape, scores.usable(shape, idle))
+        fitting = fits(shape, scores.usable(shape, room.reshape(size)))
         if not nodes.idle_is_future:
-            future = (columns.future[:, None, :] - taken).reshape(size)
-            fitting &= fits(shape, scores.usable(shape, future))
+            fitting &= fits(shape, scores.usable(shape, (future - taken).reshape(size)))
         found[~fitting] = -np.inf
         return found.reshape(n, -1)
 
-    def _taken(self, shape: Shape, n: int) -> tuple[_Amounts, _Amounts]:
-        """Returns what 0, 1, ... n - 1 tasks take of each resource, and the same with one more."""
+    def _taken(self, shape: Shape, n: int) -> _Amounts:
+        """Returns what 0, 1, ... n - 1 tasks take of each resource that has a name."""
+        width = len(self._dimensions.names)
         found = self._taken_by.get((shape, n))
-        if found is None:
-            all_ = np.multiply.outer(shape.request, np.arange(n + 1.0))[:, :, None]
-            found = self._taken_by[shape, n] = (all_[:, :-1], all_[:, 1:])
+        if found is None or len(found) != width:
+            amounts = np.multiply.outer(shape.request[:width], np.arange(float(n)))
+            found = self._taken_by[shape, n] = amounts[:, :, None]
         return found

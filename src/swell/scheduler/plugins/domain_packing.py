@@ -141,7 +141,7 @@ class FadingTiers:
         return self._near[cell]
 
 
-_Around = tuple[int, list[float], list[float], Vector | None]
+_Around = tuple[int, list[float], list[float], int | None, Vector | None]
 
 
 class PackingAhead:
@@ -171,7 +171,7 @@ class PackingAhead:
         self._position = 0
         self._foreseen = array("q")
         # By cell: its domains, what is used of them, factors, and the scores of all their cells if
-        # these follow one another.
+        # these follow one another. Of a domain with one cell that: one number costs less.
         self._around_of: dict[int, list[_Around]] = {}
         # The shape of those tasks, with its request and its part of the scores; and of all shapes.
         self._shape: Shape | None = None
@@ -200,16 +200,19 @@ class PackingAhead:
         """Places a task on each of these nodes of a cell, in thought."""
         self._foreseen.extend(nodes)
         n, request, all_points = len(nodes), self._request, self._points
-        for domain, used, factors, part in self._around(cell):
+        for domain, used, factors, only, part in self._around(cell):
             total = 0.0
             for place, asked in enumerate(request):
                 amount = used[place] = used[place] + n * asked
                 total += amount * factors[place]
             points = round(total) / _PARTS
-            if part is None:
-                self._of_cells[self._tree.cells_of(domain)] += points - all_points[domain]
+            more = points - all_points[domain]
+            if only is not None:
+                self._of_cells[only] += more
+            elif part is not None:
+                np.add(part, more, part)
             else:
-                np.add(part, points - all_points[domain], part)
+                self._of_cells[self._tree.cells_of(domain)] += more
             all_points[domain] = points
 
     def near(self, cell: int) -> tuple[slice | Indexes, Vector] | None:
@@ -228,6 +231,7 @@ class PackingAhead:
                     domain,
                     self._used[domain],
                     self._factors[domain],
+                    _only(cells),
                     self._of_cells[cells] if isinstance(cells, slice) else None,
                 )
                 for domain, cells in self._tiers.domains_of(cell)
@@ -272,6 +276,12 @@ class PackingAhead:
             points = _points(self._used[domain], self._factors[domain])
             self._of_cells[its_cells] += points - self._points[domain]
             self._points[domain] = points
+
+
+def _only(cells: slice | Indexes) -> int | None:
+    """Returns the only cell of a domain; None if it has several."""
+    is_one = isinstance(cells, slice) and cells.stop - cells.start == 1
+    return int(cells.start) if is_one else None  # type: ignore[union-attr]
 
 
 def _points(used: list[float], factors: list[float]) -> float:

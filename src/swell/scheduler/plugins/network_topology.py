@@ -111,6 +111,8 @@ class _TopologyScores:
         self._sums = DomainSums(self._nodes, tree, self._rows)
         self._tiers = FadingTiers(tree, arguments.fading, _SCORE_MAX * arguments.weight)
         self._ahead: PackingAhead | None = None
+        # By shape, of pods without a topology: they follow what is placed by themselves.
+        self._of_shapes: dict[Shape, GatheringScores] = {}
 
     def of_domains(self, job: JobInfo, part: SubGroup | None) -> DomainScores:
         """Returns the score of every domain for the pods of a job or sub-group.
@@ -138,8 +140,12 @@ class _TopologyScores:
                 return self._by_distance(job.tasks if part is None else part.tasks)
         if not self._arguments.scores_normal_pods:
             return None
-        scores = self._packing_of(task.shape)
-        return GatheringScores(self._tree.cells, scores, ahead=self._foresee())
+        found = self._of_shapes.get(task.shape)
+        if found is None:
+            scores = self._packing_of(task.shape)
+            found = GatheringScores(self._tree.cells, scores, ahead=self._foresee())
+            self._of_shapes[task.shape] = found
+        return found
 
     def _packing_of(self, shape: Shape) -> Callable[[], Vector]:
         def score() -> Vector:
