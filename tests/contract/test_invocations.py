@@ -25,6 +25,11 @@ SCRIPT = """\
 --help | 0 | Usage: swell COMMAND
 -h | 0 | Usage: swell COMMAND
 help | 0 | Usage: swell COMMAND
+help run | 0 | Usage: swell run
+help queue create | 0 | Usage: swell queue create
+help sbatch | 2 | swell run -- COMMAND
+kubectl get pods | 2 | swell get pods
+run {file} --image x --cpu 1 | 2 | --cpu, --image: a manifest says itself
 --version | 0 | client
 -V | 0 | client
 version | 0 | server v1.36
@@ -394,6 +399,16 @@ sweep a=1 python train.py | 2 | not a parameter: 'python'
 sweep --array x -- true | 2 | is no range of numbers
 sweep --print a=1 -- true {b} | 2 | no parameter of the sweep is named b
 sweep -f missing.csv -- true | 1 | No such file
+sweep -f {binary} -- true | 1 | is not UTF-8
+run --env-file {binary} -- true | 1 | is not UTF-8
+patch fit --patch-file {binary} | 1 | is not UTF-8
+create configmap x --from-env-file {binary} | 1 | is not UTF-8
+get -o custom-columns-file={binary} | 1 | is not UTF-8
+apply -f {binary} | 1 | is not UTF-8
+sweep --array 0-9%2 -- true | 2 | --parallel 2
+explain sweep/x | 2 | swell get sweep x
+history sweep/x | 1 | no record of
+report sweep/x | 1 | there is no record
 get sweeps | 0 |
 get sweep nobody | 1 | no sweep nobody
 logs sweep/nobody | 1 | no sweep nobody
@@ -476,9 +491,11 @@ def test_script_is_long_enough() -> None:
 def test_every_line_of_the_script(swell: Swell) -> None:
     """Each line has its exit code and its words, a sentence with `error:` if it fails."""
     file = swell.file(MANIFEST, "fit.yaml")
+    binary = swell.folder / "binary"
+    binary.write_bytes(b"\x7fELF\xff\xfe\n")
     wrong = []
     for line, code, part in LINES:
-        words = shlex.split(line.replace("{file}", file))
+        words = shlex.split(line.replace("{file}", file).replace("{binary}", str(binary)))
         takes_namespace = words[0] in NAMESPACED and not {"-A", "--all-namespaces", "-n"} & set(
             words
         )

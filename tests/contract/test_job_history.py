@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from swell.cli.sweeps.row_jobs import SWEEP_LABEL
 from swell.history.life import JobLife, PhaseChange, RoleShape
 from swell.history.shards import HISTORY_LABEL, ShelfIndex, ShelfName, writes_for
 from swell.replay.traces import read_trace
@@ -137,3 +138,17 @@ def test_mistakes_are_said_in_a_sentence(swell: Swell) -> None:
     assert (unknown.code, "no record of a job 'nobody'" in unknown.err) == (1, True)
     assert swell.here("history", "-l", "a in (").code == 2
     assert swell.here("history", "--since", "soon").code == 2
+
+
+def test_history_of_a_sweep_is_that_of_its_jobs(swell: Swell) -> None:
+    keep(
+        swell,
+        a_life(swell, "s-0", 30, **{SWEEP_LABEL: "s"}),
+        a_life(swell, "s-1", 60, **{SWEEP_LABEL: "s", "team": "a"}),
+        a_life(swell, "other", 60),
+    )
+
+    assert names(swell.here("history", "sweep/s").out) == ["s-0", "s-1"]
+    assert names(swell.here("history", "sweep/s", "-l", "team=a").out) == ["s-1"]
+    report = json.loads(swell.here("report", "sweep/s", "-o", "json").out)
+    assert [one["name"] for one in report] == ["s-0", "s-1"]

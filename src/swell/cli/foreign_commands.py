@@ -31,6 +31,7 @@ COMMAND_HINTS: dict[str, str] = {
     "config": _CLUSTER,
     "debug": "swell exec POD -- COMMAND runs beside the pod's own process",
     "expose": "jobs have their services; to reach a pod: swell port-forward POD PORT",
+    "kubectl": "leave that word out, as in: swell get pods",
     "kustomize": "kubectl kustomize FOLDER | swell apply -f -",
     "options": "every command has its flags in swell COMMAND --help",
     "plugin": "this is a plugin itself: kubectl swell is the same as swell",

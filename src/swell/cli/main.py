@@ -166,6 +166,8 @@ def run(arguments: Sequence[str]) -> int:
 def _dispatch(arguments: Sequence[str]) -> int:
     if list(arguments) in (["--version"], ["-V"]):
         return _run_command(["version"])
+    if list(arguments[:1]) == ["help"] and arguments[1:]:
+        return _run_command([*arguments[1:], "--help"])
     if not arguments or arguments[0] in _HELP:
         return _show_overview(sys.stdout if arguments else sys.stderr)
     if arguments[0] == _COMPLETE:

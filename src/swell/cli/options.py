@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Annotated, Any, cast, get_type_hints
 
 import typer
@@ -22,6 +23,22 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DAY_S = 86400.0
 DURATION_HINT = "write it like 15s, 10m or 1h30m"
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+def text_of_file(file: str | Path) -> str:
+    """Return the text in a file that the user named; CommandError if it is none.
+
+    A byte order mark, which some editors write first, is left out.
+    """
+    return text_of_bytes(Path(file).read_bytes(), str(file))
+
+
+def text_of_bytes(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CommandError(f"{name}:{line}: is not UTF-8", "save the file as UTF-8") from error
 
 
 class OutputFormat(StrEnum):

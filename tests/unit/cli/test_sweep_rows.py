@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from swell.api.kinds import AI_TRAINING_JOBS
@@ -109,6 +111,10 @@ def test_rows_that_cannot_be_are_a_mistake_of_usage(
         ("a,1b\n1,2\n", "rows:1: '1b' cannot be the name"),
         ('{"a": 1}\n{"a": \n', "rows:2: not JSON"),
         ('{"a": 1}\n[1]\n', "rows:2: not an object"),
+        ('{"a": 1}\n{"b": 1}\n', "rows:2: its names are not those of the first row"),
+        ('{"a": 1, "b": 1}\n{"a": 1}\n', "rows:2: its names are not those of the first row"),
+        ("a,b,a\n1,2,3\n", "rows:1: two columns are named a"),
+        ("a;b\n1;2\n", "rows:1: 'a;b' cannot be the name"),
         ("a,b\n", "rows has no rows"),
         ("", "rows has no rows"),
     ],
@@ -117,6 +123,24 @@ def test_file_that_cannot_be_read_names_its_line(text: str, says: str) -> None:
     """File and line, and the fault."""
     with pytest.raises(CommandError, match=says):
         file_lines(text, "rows")
+
+
+def test_rows_are_text_in_utf_8(tmp_path: Path) -> None:
+    """A byte order mark, which some editors write, is no part of the first name."""
+    file = tmp_path / "rows.csv"
+    file.write_bytes("\ufefflr\n1\n".encode())
+    assert rows_asked_for([], RowOptions(file=str(file)))[0].values == {"lr": "1"}
+
+    file.write_bytes(b"lr\n1\n\xff\xfe\n")
+    with pytest.raises(CommandError, match=r"rows\.csv:3: is not UTF-8"):
+        rows_asked_for([], RowOptions(file=str(file)))
+
+
+def test_limit_of_a_slurm_array_is_a_flag() -> None:
+    with pytest.raises(CommandError) as refused:
+        array_rows("0-9%2")
+
+    assert refused.value.hint == "write it as --array 0-9 --parallel 2"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from swell.api.kinds import AI_TRAINING_JOBS, NATIVE_GROUPS, POD_GROUPS, PODS, T
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli.command_line import CommandError
+from swell.cli.sweep_names import one_sweep
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.outlook import target as targets
@@ -51,6 +52,9 @@ def parse_target_name(arguments: Sequence[str]) -> TargetName:
     kind = _KINDS_BY_NAME.get(arguments[0].lower()) if len(arguments) > 1 else None
     if len(arguments) > 2 or (len(arguments) == 2 and kind is None):
         raise CommandError("one job at a time", "write it as NAME, NS/NAME or KIND/NAME", 2)
+    if sweep := one_sweep(arguments[-1]):
+        hint = f"why each of them waits: swell get sweep {sweep}; one: swell explain {sweep}-0"
+        raise CommandError("a sweep has many jobs", hint, 2)
     first, slash, name = arguments[-1].partition("/")
     if not slash:
         return TargetName(first, kind=kind)

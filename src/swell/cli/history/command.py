@@ -40,7 +40,9 @@ Since = Annotated[
 
 @option_groups
 def history(
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="One job, with its timeline.")] = "",
+    job: Annotated[
+        str, typer.Argument(metavar="[JOB]", help="One job, with its timeline; or sweep/NAME.")
+    ] = "",
     *,
     since: Since = None,
     labels: options.Labels = "",
@@ -53,15 +55,11 @@ def history(
     cluster: ClusterOptions,
 ) -> None:
     """Show what became of jobs: where their time went, what they held, and how they ended."""
-    from swell.cli.history.lives import read_lives
-    from swell.history.reading import HistoryFilter
+    from swell.cli.history.lives import filter_of, read_lives
 
     now = time.time()
-    wanted = HistoryFilter(
-        since=now - since if since is not None else None,
-        name=job or None,
-        labels=_matching(labels) if labels else None,
-    )
+    matching = _matching(labels) if labels else None
+    wanted = filter_of(job, matching, now - since if since is not None else None)
     with connected(cluster) as connection:
         where = "" if everywhere else connection.namespace(namespace)
         lives = read_lives(connection, where, wanted, now)
@@ -73,7 +71,9 @@ def history(
     if not lives and output is None:
         note("no jobs have been recorded")
         return
-    sys.stdout.write(_text(lives, output, now, is_single=bool(job), everywhere=everywhere))
+    sys.stdout.write(
+        _text(lives, output, now, is_single=wanted.name is not None, everywhere=everywhere)
+    )
 
 
 def _text(

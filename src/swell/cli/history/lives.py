@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from swell.api.core import ConfigMap
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, TRAINING_JOBS
 from swell.api.trainingjob import JOB_NAME_LABEL
 from swell.cli.connection import ClusterConnection
 from swell.cli.progress import ProgressLine
+from swell.cli.sweep_names import one_sweep
+from swell.cli.sweeps.row_jobs import SWEEP_LABEL
 from swell.cluster.kube import calls
 from swell.history.life import JobLife, PodRun
 from swell.history.observing import HistoryJob, has_ended, observed
 from swell.history.places import JOB_LABEL, ai_training_job_place, training_job_place
 from swell.history.pods import is_folded, key_of, run_of, with_pods
-from swell.history.reading import ALL_SHARDS, HistoryFilter, ended_lives, open_lives
+from swell.history.reading import (
+    ALL_SHARDS,
+    HistoryFilter,
+    LabelMatch,
+    ended_lives,
+    open_lives,
+)
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import NotFoundError
 
 _PAGE = 50  # shards of a request: they are large
+
+
+def filter_of(
+    name: str, labels: LabelMatch | None = None, since: float | None = None
+) -> HistoryFilter:
+    """Return what selects a job, or all of them; `sweep/X` means the jobs of a sweep."""
+    sweep = one_sweep(name)
+    if sweep is None:
+        return HistoryFilter(since=since, name=name or None, labels=labels)
+
+    def matches(found: Mapping[str, str]) -> bool:
+        return found.get(SWEEP_LABEL) == sweep and (labels is None or labels(found))
+
+    return HistoryFilter(since=since, labels=matches)
 
 
 def read_lives(

@@ -26,7 +26,9 @@ class ReportFormat(StrEnum):
 
 @option_groups
 def report(
-    job: Annotated[str, typer.Argument(metavar="[JOB]", help="The job; or --all.")] = "",
+    job: Annotated[
+        str, typer.Argument(metavar="[JOB]", help="The job, sweep/NAME, or --all.")
+    ] = "",
     *,
     everything: Annotated[bool, typer.Option("--all", help="Every job of the history.")] = False,
     output: Annotated[ReportFormat, typer.Option("-o", "--output", help="Format.")] = (
@@ -43,16 +45,15 @@ def report(
     """Write a report of a job, also of one that was deleted, or of all: one file, nothing else."""
     if bool(job) == everything:
         raise CommandError("say which job, or --all", exit_code=USAGE)
-    from swell.cli.history.lives import read_lives
+    from swell.cli.history.lives import filter_of, read_lives
     from swell.cli.output import to_json, to_yaml
-    from swell.history.reading import HistoryFilter
     from swell.history.report import report_page
     from swell.history.summary import details_of
 
     now = time.time()
     with connected(cluster) as connection:
         where = "" if everywhere else connection.namespace(namespace)
-        lives = read_lives(connection, where, HistoryFilter(name=job or None), now)
+        lives = read_lives(connection, where, filter_of(job), now)
     if not lives:
         what = f"a job {job!r}" if job else "any job"
         raise CommandError(f"there is no record of {what} in namespace {where or '(any)'}")

@@ -12,9 +12,9 @@ import string
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_type_hints
 
 import typer
 
@@ -26,7 +26,7 @@ from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.jobs.launching import add_checkpoints, launched, trains_with_library
 from swell.cli.manifests import problems_in, refuse_problems
-from swell.cli.options import days_or_seconds_of, seconds_of
+from swell.cli.options import days_or_seconds_of, seconds_of, text_of_file
 
 ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
 MEMBERS_FOLDER = "/etc/swell-members"
@@ -220,8 +220,16 @@ def _lines(file: str) -> list[str]:
     """Return the lines of a file, without comments and empty ones."""
     if not file:
         return []
-    lines = (line.strip() for line in Path(file).read_text().splitlines())
+    lines = (line.strip() for line in text_of_file(file).splitlines())
     return [line.removeprefix("export ") for line in lines if line and not line.startswith("#")]
+
+
+def given_flags(asked: CommandOptions) -> list[str]:
+    """Return the flags that were given a value of their own."""
+    hints = get_type_hints(CommandOptions, include_extras=True)
+    given = [one.name for one in fields(asked) if getattr(asked, one.name) != one.default]
+    # What typer takes for the default of an annotation is its first name.
+    return [str(hints[name].__metadata__[0].default) for name in given]
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:

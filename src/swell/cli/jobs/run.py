@@ -34,7 +34,7 @@ from swell.cli.job_kinds import (
     parse_job_name,
     try_read,
 )
-from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job
+from swell.cli.jobs.command_job import CommandOptions, add_caller, command_job, given_flags
 from swell.cli.jobs.submission import Strict, warn, with_submitter
 from swell.cli.manifests import read_valid
 from swell.cli.objects.apply import apply_one, resolve
@@ -89,7 +89,8 @@ def run(
         raise CommandError("give a manifest, or a command after --", "see: swell run --help", USAGE)
     if file is not None and asked != CommandOptions():
         hint = "they are for: swell run [OPTIONS] -- CMD"
-        raise CommandError("a manifest says itself how large its pods are", hint, USAGE)
+        flags = ", ".join(given_flags(asked))
+        raise CommandError(f"{flags}: a manifest says itself what it asks for", hint, USAGE)
     if file is None:
         documents = [command_job(name, invocation.command or (), asked, os.environ)]
     else:

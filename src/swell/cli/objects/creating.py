@@ -17,7 +17,7 @@ from swell.cli import options
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import connected
 from swell.cli.objects.outcome import WritingOptions, WrittenReport
-from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.options import ClusterOptions, option_groups, text_of_file
 from swell.cli.queue.command import create as create_queue
 from swell.cluster.kube import calls
 
@@ -174,9 +174,7 @@ def _contents(
 ) -> dict[str, bytes]:
     """Return the keys of a config map or secret with their contents."""
     contents: dict[str, bytes] = {}
-    lines = [
-        line.strip() for path in env_files or () for line in Path(path).read_text().splitlines()
-    ]
+    lines = [line.strip() for path in env_files or () for line in text_of_file(path).splitlines()]
     pairs = [line for line in lines if line and not line.startswith("#")]
     for text in (*(literals or ()), *pairs):
         key, equals, value = text.partition("=")

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from swell.api.meta import Body
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.objects.jsonpath import JsonPathError, find_all, render, text_of
+from swell.cli.options import text_of_file
 from swell.cli.output import aligned, print_list, print_names, print_object
 
 MISSING = "<none>"
@@ -79,7 +79,7 @@ def parse_output(text: str, *, has_headers: bool = True) -> OutputChoice:
 
 def _read_template(name: str, path: str) -> str:
     """Return the template in a file. Columns are a line of headings and one of paths there."""
-    text = Path(path).read_text()
+    text = text_of_file(path)
     if _FROM_FILES[name] is ObjectFormat.JSON_PATH:
         return text
     lines = [line.split() for line in text.splitlines() if line.strip()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import connected
 from swell.cli.objects.finding import each_served, read_objects, wanted_objects
 from swell.cli.objects.outcome import WritingOptions, WrittenReport
-from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.options import ClusterOptions, option_groups, text_of_file
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Patch, PatchKind, Selection
 
@@ -98,7 +97,7 @@ def _content(change: str, file: str, kind: PatchType | None) -> object:
     if bool(change) == bool(file):
         hint = """for example: swell patch fit -p '{"spec": {"priority": "high"}}'"""
         raise CommandError("say what to change, by -p or by --patch-file", hint, USAGE)
-    text = change or Path(file).read_text()
+    text = change or text_of_file(file)
     try:
         content: object = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -28,7 +28,7 @@ from swell.cli.jobs.command_job import (
 from swell.cli.jobs.run import CANNOT_START, with_embedded_cluster
 from swell.cli.jobs.submission import Strict, warn
 from swell.cli.manifests import problems_in, refuse_problems
-from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.options import ClusterOptions, option_groups, text_of_bytes
 from swell.cli.output import to_yaml
 from swell.cli.progress import ProgressLine
 from swell.cli.sweeps.follow import follow_sweep
@@ -131,8 +131,9 @@ def rows_asked_for(parameters: Sequence[str], made_of: RowOptions) -> list[Sweep
     lines: list[dict[str, str]] = []
     if made_of.file:
         is_stdin = made_of.file == STDIN
-        text = sys.stdin.read() if is_stdin else Path(made_of.file).read_text()
-        lines = file_lines(text, "stdin" if is_stdin else made_of.file)
+        name = "stdin" if is_stdin else made_of.file
+        content = sys.stdin.buffer.read() if is_stdin else Path(name).read_bytes()
+        lines = file_lines(text_of_bytes(content, name), name)
     return grid_rows(parameters, lines)
 
 

@@ -19,6 +19,8 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?::(\d+))?")
 # Fractions, powers of ten or a step that is no number: nobody means that as a value.
 _LIKE_RANGE = re.compile(r"-?\d[\d.]*(e-?\d+)?\.\.-?\d[\d.]*(e-?\d+)?(:.*)?")
 _ARRAY_PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+# Slurm's `0-199%4` runs four of the array at a time.
+_ARRAY_LIMIT = re.compile(r".*%(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ def grid_rows(parameters: Sequence[str], lines: Sequence[Mapping[str, str]]) -> 
 def array_rows(text: str) -> list[SweepRow]:
     """Return a row for each number of `0-199`, `0-199:10` or `1,3,5-7`, as Slurm writes arrays."""
     indexes: list[int] = []
+    limit = _ARRAY_LIMIT.fullmatch(text)
+    if limit is not None:
+        array = text.rpartition("%")[0]
+        hint = f"write it as --array {array} --parallel {limit[1]}"
+        raise CommandError(f"--array: {text!r} has a limit, which is a flag here", hint, USAGE)
     for part in text.split(","):
         found = _ARRAY_PART.fullmatch(part.strip())
         if found is None:
@@ -118,6 +125,7 @@ def _check_number(n_rows: int) -> None:
 
 
 def _json_lines(text: str, file: str) -> Iterator[dict[str, str]]:
+    heading: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -127,10 +135,13 @@ def _json_lines(text: str, file: str) -> Iterator[dict[str, str]]:
             raise CommandError(f"{file}:{number}: not JSON: {error}") from error
         if not isinstance(row, dict):
             raise CommandError(f"{file}:{number}: not an object", 'write it like {"lr": 0.1}')
+        names = [_checked_name(name, file, number) for name in row]
+        heading = heading or names
+        if sorted(names) != sorted(heading):
+            message = f"{file}:{number}: its names are not those of the first row"
+            raise CommandError(message, f"it has {_listed(names)}; the first: {_listed(heading)}")
         yield {
-            _checked_name(name, file, number): value
-            if isinstance(value, str)
-            else json.dumps(value)
+            name: value if isinstance(value, str) else json.dumps(value)
             for name, value in row.items()
         }
 
@@ -138,6 +149,9 @@ def _json_lines(text: str, file: str) -> Iterator[dict[str, str]]:
 def _csv_lines(text: str, file: str) -> Iterator[dict[str, str]]:
     reader = csv.reader(text.splitlines())
     heading = [_checked_name(name.strip(), file, 1) for name in next(reader, [])]
+    for name in heading:
+        if heading.count(name) > 1:
+            raise CommandError(f"{file}:1: two columns are named {name}")
     for row in reader:
         if not row:
             continue
@@ -150,5 +164,11 @@ def _csv_lines(text: str, file: str) -> Iterator[dict[str, str]]:
 def _checked_name(name: str, file: str, line: int) -> str:
     if _NAME.fullmatch(name) is None:
         hint = "names consist of letters, digits, _, - and ."
+        if {";", "\t"} & {*name}:
+            hint = "columns are separated by commas"
         raise CommandError(f"{file}:{line}: {name!r} cannot be the name of a parameter", hint)
     return name
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
