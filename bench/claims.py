@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 
+from bench.budgets import Budget, at_most
 from bench.devices import DRIVER, a_slice
 from bench.scheduler import N_ROUNDS, whole_cluster
 from swell.api import codec
@@ -23,6 +24,8 @@ from swell.scheduler.plan import SchedulerObjects
 N_NODES = 1_000
 N_PODS = 10_000
 N_VOLUMES = 1_000  # half of them bound
+TIMES = "cycle of 10,000 pods without claims (times without rules)"
+ASKED: dict[str, Budget] = {TIMES: at_most(1.03)}
 SWITCHES = ("predicate.VolumeBindingEnable", "predicate.DynamicResourceAllocationEnable")
 
 
@@ -36,7 +39,7 @@ def run() -> dict[str, float]:
         ratios.append(_cycle_s(among, DEFAULT) / base_s)
     ratios.sort()
     return {
-        "cycle of 10,000 pods without claims (times without rules)": ratios[N_ROUNDS // 2],
+        TIMES: ratios[N_ROUNDS // 2],
         "the best round": ratios[0],
         "the worst round": ratios[-1],
     }

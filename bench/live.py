@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench import live_cluster
+from bench.budgets import Budget, at_least, at_most
 from bench.live_cluster import N_CALLS
 from bench.live_idle import measure_idle
 from swell.api.kinds import POD_GROUPS, PODS
@@ -85,6 +86,24 @@ CONTENDERS = (
     Contender("kube-single", is_ours=False, gangs=False),
     Contender("kube-gangs", is_ours=False, gangs=True),
 )
+
+
+def asked(of_bare: float, cpu_ms: float) -> dict[str, Budget]:
+    """Return what is asked of ours: a share of what bare binds reach, and processor time."""
+    ours = [one.name for one in CONTENDERS if one.is_ours]
+    shares = {f"ratio: {name.replace('-', ' ')} / bare": at_least(of_bare) for name in ours}
+    return shares | {f"{name}: CPU a bound pod, ms": at_most(cpu_ms) for name in ours}
+
+
+ASKED = {
+    **asked(of_bare=0.85, cpu_ms=0.6),
+    "ratio: swell / kube-scheduler, single": at_least(2),
+    "ratio: swell / kube-scheduler, gangs": at_least(5),
+    "idle: cycles in 20 s": at_most(0),
+    "idle: CPU, %": at_most(1),
+    "idle: memory, MiB": at_most(1024),
+    "idle: start to first bound pod, s": at_most(15),
+}
 
 
 @dataclass(frozen=True, slots=True)

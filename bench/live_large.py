@@ -5,9 +5,10 @@ As `bench.live`, which compares with other schedulers, too, in a smaller cluster
 
 from __future__ import annotations
 
-from bench.live import CONTENDERS, Size, compare
+from bench.live import CONTENDERS, Size, asked, compare
 
 LARGE = Size(n_nodes=5000, n_pods=10_000, n_rounds=7, n_rounds_of_others=0)
+ASKED = asked(of_bare=0.95, cpu_ms=0.4)
 
 
 def run() -> dict[str, object]:

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from bench import scheduler_baseline
+from bench.budgets import Budget, at_least, at_most
 from swell.api.core import Node, NodeStatus
 from swell.api.meta import Condition, ObjectMeta, Uid
 from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
@@ -51,6 +52,24 @@ GANG = 8
 N_QUEUES = 10
 N_PLANS = 5  # whole plans, of which the median counts
 N_ROUNDS = 7  # of ratios, whose two sides take turns
+MEMORY = "memory of the plan at its peak (MiB)"
+PODS = "pods decided on, median of 5 (per CPU s)"
+DOUBLING = "cost of doubling (times, CPU)"
+ONE_GANG = "one new gang, 50,000 running pods (s)"
+PREEMPTION = "gang of 64 preempts, 1,000 full nodes (s)"
+WITHIN = "gang of 64 within a block, 1,000 nodes (times without, CPU)"
+RACKS = "plan 5,000 nodes with racks and blocks (times without, CPU)"
+NO_TREE = "plan with topology and no tree (times without the plugin, CPU)"
+ASKED: dict[str, Budget] = {
+    MEMORY: at_most(250),
+    PODS: at_least(50_000),
+    DOUBLING: at_most(2.1),
+    ONE_GANG: at_most(0.02),
+    PREEMPTION: at_most(0.2),
+    WITHIN: at_most(3),
+    RACKS: at_most(1.5),
+    NO_TREE: at_most(1.03),
+}
 READY = (Condition(type="Ready", status="True"),)
 NODE_SHAPES = (
     {"cpu": "32", "memory": "128Gi", "pods": "110"},
@@ -80,21 +99,21 @@ def run() -> dict[str, float]:
     figures["peak memory of the process so far (MiB)"] = (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     )
-    figures["memory of the plan at its peak (MiB)"] = _memory_of_plan(5_000, 50_000)
+    figures[MEMORY] = _memory_of_plan(5_000, 50_000)
     cpu_s = sorted(plan.cpu_s for plan in plans)[len(plans) // 2]
-    figures["pods decided on, median of 5 (per CPU s)"] = 50_000 / cpu_s
+    figures[PODS] = 50_000 / cpu_s
     baseline_s = _baseline_s(5_000, 50_000)
     figures["its arithmetic in numpy alone (pods per CPU s)"] = 50_000 / baseline_s
     figures["the plan (times that arithmetic, CPU)"] = cpu_s / baseline_s
     twice = _whole_plan(10_000, 100_000)
     figures["plan 10,000 nodes, 100,000 pods (s)"] = twice.wall_s
-    figures["cost of doubling (times, CPU)"] = twice.cpu_s / once.cpu_s
+    figures[DOUBLING] = twice.cpu_s / once.cpu_s
     gang = _one_new_gang(5_000, 50_000)
-    figures["one new gang, 50,000 running pods (s)"] = gang.wall_s
-    figures["gang of 64 preempts, 1,000 full nodes (s)"] = _preemption(1_000, 64).wall_s
-    figures["gang of 64 within a block, 1,000 nodes (times without, CPU)"] = _gang_of_64()
-    figures["plan 5,000 nodes with racks and blocks (times without, CPU)"] = _with_network()
-    figures["plan with topology and no tree (times without the plugin, CPU)"] = _without_network()
+    figures[ONE_GANG] = gang.wall_s
+    figures[PREEMPTION] = _preemption(1_000, 64).wall_s
+    figures[WITHIN] = _gang_of_64()
+    figures[RACKS] = _with_network()
+    figures[NO_TREE] = _without_network()
     figures["cycle after 10,000 nodes came and went (times)"] = _churn(10, 10_000)
     return figures
 
