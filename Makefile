@@ -79,9 +79,10 @@ docs: $(DOCS) ## a site from docs/, in dist/site
 	@env -u PYTHONWARNINGS $(VENV)/docs/bin/python -m tools.site dist/site
 	@echo "dist/site/index.html"
 
-sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_S=n, SEED=n replays
+sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_S=n, SEED=n SCENARIO=name SUBJECT=name replays
 	@$(BIN)/python -m tests.shown --seeds $(SEEDS) --kills $(KILLS) --soak-s $(SOAK_S) \
-		$(if $(SEED),--seed $(SEED))
+		$(if $(SEED),--seed $(SEED)) $(if $(SUBJECT),--subject "$(SUBJECT)") \
+		$(if $(SCENARIO),--scenario "$(SCENARIO)")
 
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench

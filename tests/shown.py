@@ -71,9 +71,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--kills", type=int, default=20, help="of a whole cluster under load")
     parser.add_argument("--soak-s", type=int, default=60, help="seconds of jobs at a steady rate")
     parser.add_argument("--seed", type=int, help="replay one simulated seed")
+    parser.add_argument("--subject", default="", help="with --seed: only of this subject")
+    parser.add_argument("--scenario", default="", help="with --seed: in the scenario of this name")
     chosen = parser.parse_args(argv)
     if chosen.seed is not None:
-        command = [sys.executable, "-m", "tests.sim.campaign", "--seed", str(chosen.seed)]
+        names = ["--subject", chosen.subject, "--scenario", chosen.scenario]
+        campaign = [sys.executable, "-m", "tests.sim.campaign"]
+        command = [*campaign, "--seed", str(chosen.seed), *names]
         return subprocess.run(command, check=False).returncode
     failed, figures = 0, dict[str, object]()
     for check in checks(SampleSizes(chosen.seeds, chosen.kills, chosen.soak_s)):

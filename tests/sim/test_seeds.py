@@ -50,7 +50,7 @@ def figures_of(name: str) -> CampaignFigures:
 @pytest.mark.parametrize("name", N_SEEDS)
 def test_seeds_break_no_rule(name: str) -> None:
     """With any faults, nothing is violated and everything ends well."""
-    failures = figures_of(name).failures
+    failures = [failed.result for failed in figures_of(name).failures]
 
     assert [(r.scenario, r.seed, [str(v) for v in r.violations]) for r in failures] == []
 

@@ -87,7 +87,7 @@ def main(
         out.write(digest(entries, options.digest) + "\n")
         return 0
     if options.seed is not None:
-        return _print_seed(entries, options.seed, out)
+        return _print_seed(entries, options, out)
     if options.plan:
         return _print_plan(entries, read_plan(options.plan), out)
     if options.record:
@@ -139,6 +139,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--subject", default="", help="only the one of this name")
     parser.add_argument("--specs", type=int, default=5000, help="of every kind, to sweep")
     parser.add_argument("--seed", type=int, help="run this one and tell its story")
+    parser.add_argument(
+        "--scenario",
+        default="",
+        help="for --seed: of this name; by default the seed's turn, which moves with new scenarios",
+    )
     parser.add_argument("--plan", type=Path, help="replay a written plan and tell its story")
     parser.add_argument("--mutant-seeds", type=int, default=1000, help="to find a planted bug in")
     parser.add_argument("--record", type=Path, help="write planted bugs' shrunk plans here")
@@ -171,7 +176,7 @@ def _run(
     for name, mutant in _mutants(entries):
         figures.add_hunt(name, next(_hunt(mutant, name, options.mutant_seeds), None))
     figures.deterministic = len(set(digests_elsewhere(module, DIGEST_SEEDS, options.subject))) == 1
-    print_report(figures, out)
+    print_report(figures, module, out)
     return 0 if figures.passed else 1
 
 
@@ -191,16 +196,26 @@ def _hunt(mutant: SimulationSubject, name: str, n_seeds: int) -> Iterator[Kill]:
     yield from kills_by_pauses(mutant, name, range(PAUSED_SEEDS))
 
 
-def _print_seed(entries: Sequence[CampaignEntry], seed: int, out: TextIO) -> int:
-    results = [
-        try_seed(entry.subject, scenario_of(entry.subject, seed), seed, keep_trace=True)
-        for entry in entries
-    ]
+def _print_seed(entries: Sequence[CampaignEntry], options: argparse.Namespace, out: TextIO) -> int:
+    seed, results = options.seed, list[TrialResult]()
+    for entry in entries:
+        for scenario in _scenarios_of(entry.subject, seed, options.scenario):
+            results.append(try_seed(entry.subject, scenario, seed, keep_trace=True))
+    if not results:
+        out.write(f"no scenario of these subjects is named {options.scenario}\n")
+        return 2
     for result in results:
         _print_result(result, out)
     n_violations = sum(len(result.violations) for result in results)
     out.write(json.dumps({"seed": seed, "violations": n_violations}) + "\n")
     return 1 if n_violations else 0
+
+
+def _scenarios_of(subject: SimulationSubject, seed: int, name: str) -> list[Scenario]:
+    """The scenario whose turn the seed is, or the one of the name if the subject has it."""
+    if not name:
+        return [scenario_of(subject, seed)]
+    return [scenario for scenario in subject.scenarios if scenario.name == name]
 
 
 def _print_plan(entries: Sequence[CampaignEntry], plan: FaultPlan, out: TextIO) -> int:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from swell.sim.campaign.search import Kill
 from swell.sim.campaign.trial import TrialResult
 
 _FAILURES_SHOWN = 20
+
+
+class FailedRun(NamedTuple):
+    """A run that broke a rule, and whether its faults were drawn from its seed."""
+
+    result: TrialResult
+    is_drawn: bool
 
 
 @dataclass(slots=True)
@@ -29,7 +36,7 @@ class CampaignFigures:
     commits: int = 0
     drawn: Counter[str] = field(default_factory=Counter)
     hit: Counter[str] = field(default_factory=Counter)
-    failures: list[TrialResult] = field(default_factory=list)
+    failures: list[FailedRun] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)
     deterministic: bool = False
@@ -39,14 +46,14 @@ class CampaignFigures:
         self.seeds[result.subject] += 1
         self.jobs[result.subject] += result.n_submitted
         self.calls[result.subject] += result.calls
-        self._add(result)
+        self._add(result, is_drawn=True)
 
     def add_extra(self, search: str, result: TrialResult) -> None:
         """Add a run of another kind of search."""
         self.extra_runs[search] += 1
-        self._add(result)
+        self._add(result, is_drawn=False)
 
-    def _add(self, result: TrialResult) -> None:
+    def _add(self, result: TrialResult, *, is_drawn: bool) -> None:
         self.virtual_s += result.virtual_s
         self.crashes += result.crashes
         self.evaluations += result.evaluations
@@ -54,7 +61,7 @@ class CampaignFigures:
         self.drawn.update(fault.kind for fault in result.faults)
         self.hit.update(result.hits)
         if result.violations:
-            self.failures.append(result)
+            self.failures.append(FailedRun(result, is_drawn))
 
     def add_time(self, subject: str, seconds: float) -> None:
         self.seconds[subject] = seconds
@@ -87,7 +94,7 @@ class CampaignFigures:
             "crashes": self.crashes,
             "commits": self.commits,
             "invariant_evaluations": self.evaluations,
-            "violations": sum(len(result.violations) for result in self.failures),
+            "violations": sum(len(failed.result.violations) for failed in self.failures),
             # The rule of three: if none of N runs failed, the failure rate is below 3/N with 95 %
             # confidence.
             "failure_rate_below": round(3 / n_seeds, 6) if n_seeds and not self.failures else None,
@@ -101,7 +108,14 @@ class CampaignFigures:
         }
 
 
-def print_report(figures: CampaignFigures, out: TextIO) -> None:
+def replay_command(result: TrialResult, module: str) -> str:
+    """The command that repeats a run from a seed, also when scenarios have been added since."""
+    names = f'--subject "{result.subject}" --scenario "{result.scenario}"'
+    return f"python -m {module} {names} --seed {result.seed}"
+
+
+def print_report(figures: CampaignFigures, module: str, out: TextIO) -> None:
+    """Write what a campaign of this module found, and how to run again what failed."""
     out.write(f"{'fault':32}{'drawn':>9}{'hit':>9}\n")
     for kind in sorted(figures.drawn):
         out.write(f"{kind:32}{figures.drawn[kind]:9}{figures.hit[kind]:9}\n")
@@ -109,8 +123,10 @@ def print_report(figures: CampaignFigures, out: TextIO) -> None:
         out.write(f"planted bug found: {kill.mutant}, seeds {kill.seeds}, by: {kill.invariant}\n")
     for name in figures.survivors:
         out.write(f"PLANTED BUG NOT FOUND: {name}\n")
-    for result in figures.failures[:_FAILURES_SHOWN]:
+    for result, is_drawn in figures.failures[:_FAILURES_SHOWN]:
         out.write(f"FAILED: {result.subject}, scenario {result.scenario}, seed {result.seed}\n")
+        if is_drawn:
+            out.write(f"  again: {replay_command(result, module)}\n")
         for violation in result.violations:
             out.write(f"  {violation}\n")
     report = figures.report()
