@@ -28,9 +28,10 @@ T = TypeVar("T")
 
 UNDECODABLE = "F35 object cannot be decoded"
 MARK = "sim/undecodable"
+PHASE = "status.phase"  # of a pod: without it nobody knows whether it has ended
 WRONG = [7]  # no field that we read may be a list of numbers
 _FIELDS = {
-    PODS: ("spec.containers", "status.containerStatuses", "spec.tolerations", "status.phase"),
+    PODS: ("spec.containers", "status.containerStatuses", "spec.tolerations", PHASE),
     NODES: ("status.allocatable", "spec.taints", "status.conditions"),
 }
 

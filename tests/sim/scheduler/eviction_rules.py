@@ -36,6 +36,7 @@ from tests.sim.scheduler.observation import (
     priority_of,
     scheduler_of,
 )
+from tests.sim.undecodable import MARK, PHASE
 
 HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 CONFIRMED = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
@@ -259,7 +260,8 @@ class SaversSpared:
 class EndedKept:
     """G6: no pod that has succeeded or failed is deleted by the scheduler.
 
-    It holds no room, and all that tells its job how it ended is the pod.
+    It holds no room, and all that tells its job how it ended is the pod. A pod whose phase the
+    scheduler cannot read may run for all it knows, so that it holds room, which may be needed.
     """
 
     world: SimulatedWorld
@@ -271,5 +273,6 @@ class EndedKept:
             return
         if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
             return
-        if before.status.phase in ENDED:
+        is_read = before.metadata.annotations.get(MARK) != PHASE
+        if is_read and before.status.phase in ENDED:
             yield f"{commit.key} deleted after it had {before.status.phase.value}"
