@@ -7,8 +7,6 @@ without the generations that they do not know, and the lists of members without 
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,17 +15,13 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert, encode, to_body
 from swell.api.injection import INSTANCES_FILE
-from swell.api.meta import Body
 from swell.api.trainingjob import TrainingJob
 from swell.operator.framework.reports import ReceivedReport, read_report
 from swell.operator.framework.training import REPORT_TOKEN, TRAINING
-from swell.runtime.plan import EmitEvent, PatchStatus, Plan
-from swell.schema.pruning import Pruning, compile_pruner
-from swell.schema.values import MISSING, compile_values
 from tests.unit.operator import scene as ai
+from tests.unit.operator.earlier_release import seen_by_earlier_release, writes_besides_status
 from tests.unit.operator.trainingjob import tj_scene as tj
 
-SCHEMAS = Path(__file__).parents[2] / "data" / "earlier-release"
 # Everything that a leader tells.
 REPORT = {
     "generation": 3,
@@ -85,22 +79,6 @@ KINDS: dict[str, tuple[Any, Any, set[str]]] = {
         },
     ),
 }
-
-
-def writes_besides_status(plan: Plan) -> list[object]:
-    return [one for one in plan.each_action() if not isinstance(one, PatchStatus | EmitEvent)]
-
-
-def seen_by_earlier_release(name: str, body: Body) -> tuple[Body, set[str], list[object]]:
-    """The object with its definitions, the fields that these drop, and errors of its decoder."""
-    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
-    prune = compile_pruner(schema, metadata=lambda value, *_: value, root=True, fill=False)
-    assert prune is not None
-    found = Pruning()
-    errors: list[Any] = []
-    kept: Any = prune(body, None, found)
-    compile_values(schema)(kept, MISSING, None, errors)
-    return kept, set(found.unknown), errors
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -291,7 +291,9 @@ def _group_change(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, 
         "priorityClassName": held.priority_class_name,
         **held_topology(held),
     }
-    wanted = {"priorityClassName": "", **spec}
+    # What the job asks for no more goes from the group, too.
+    nothing: Body = {"priorityClassName": "", "networkTopology": None, "subGroupPolicy": []}
+    wanted = {**nothing, **spec}
     return {name: _over(now[name], value) for name, value in wanted.items() if value != now[name]}
 
 
