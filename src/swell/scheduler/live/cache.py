@@ -18,9 +18,9 @@ import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.gpu_faults import rules_of
-from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.meta import Key, Uid
 from swell.api.native_groups import NativeGroup
-from swell.api.pod import Pod, PodSpec, PodStatus
+from swell.api.pod import Pod
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.runtime.cache import StaleListError
@@ -30,10 +30,12 @@ from swell.scheduler.live.dirty import GATHERING_S, DirtyMarks
 from swell.scheduler.live.feed import AssumedState, SnapshotFeed
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.objects import (
+    bare_pod,
     group_facts,
     job_facts,
     mirror_small_kinds,
     pod_facts,
+    pod_of_group,
     queue_facts,
 )
 from swell.scheduler.live.settings import SchedulerSettings
@@ -203,23 +205,24 @@ class SchedulerCache:
         self._dirty_jobs.update(dict.fromkeys(self.snapshot.jobs))
         self._wake()
 
-    def _take_aside(self, resource: str, key: Key, why: str) -> None:
+    def _take_aside(self, resource: str, key: Key, why: str, *, is_bare: bool) -> None:
         """Put in an object on which its handler fails: a pod goes on holding its node closed.
 
+        It takes an unknown amount of its queue, too, unless nothing but its node can be taken.
         Any other object counts as absent: a node offers no room then, and jobs without their
         group or queue get nothing.
         """
         pod = self.informers.pods.get(key)
         if resource != str(self.informers.pods.resource):
             return
-        self.snapshot.remove_pod(str(key))
-        if pod is not None:
-            bare = Pod(
-                metadata=ObjectMeta(name=key.name, namespace=key.namespace, uid=pod.metadata.uid),
-                spec=PodSpec(node_name=pod.spec.node_name),
-                status=PodStatus(phase=pod.status.phase),
-            )
-            self.snapshot.put_pod(bare, unreadable=f"pod {key}: {why}")
+        old = self.snapshot.task(str(key))
+        if old is not None:
+            self._remove_pod(old)
+        if pod is None:
+            return
+        held = bare_pod(pod) if is_bare else pod_of_group(pod)
+        group = "" if is_bare else self._virtual_group(held)
+        self.snapshot.put_pod(held, group, unreadable=f"pod {key}: {why}")
 
     def _node_of(self, task: Task) -> str:
         return self.snapshot.nodes.names[task.node] if task.node != NOWHERE else ""

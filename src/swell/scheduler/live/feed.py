@@ -49,6 +49,12 @@ class FollowedInformer(Protocol):
     def add_handler(self, handler: Handler, index: str = "", feed: Feed | None = None) -> None: ...
 
 
+class TakeAside(Protocol):
+    """Puts in an object on which its handler fails; without what it belongs to if it `is_bare`."""
+
+    def __call__(self, resource: str, key: Key, why: str, *, is_bare: bool) -> None: ...
+
+
 class SnapshotFeed:
     """The handlers of the snapshot. `clear` empties it, `resume` takes back what that returned.
 
@@ -61,7 +67,7 @@ class SnapshotFeed:
         self,
         clear: Callable[[], AssumedState],
         resume: Callable[[AssumedState], None],
-        take_aside: Callable[[str, Key, str], None],
+        take_aside: TakeAside,
         remember: Callable[[Key | None], None],
         meter: FeedMeter | None = None,
     ) -> None:
@@ -71,6 +77,8 @@ class SnapshotFeed:
         self._take_aside = take_aside
         self._followed: list[tuple[FollowedInformer, Handler]] = []
         self._aside: dict[tuple[str, Key], str] = {}
+        # Those that cannot even be set aside with what they belong to.
+        self._bare: dict[tuple[str, Key], None] = {}
         self._feed = Feed("scheduler snapshot", self._rebuild, meter=meter)
         # What the last failed rebuild had assumed: the snapshot has lost it by then.
         self._assumed: AssumedState | None = None
@@ -99,7 +107,7 @@ class SnapshotFeed:
             if why is None:
                 take(key)
             else:
-                self._take_aside(resource, key, why)
+                self._take_aside(resource, key, why, is_bare=(resource, key) in self._bare)
             self._remember(None)  # it is done: the snapshot has all there is to know
 
         self._followed.append((informer, take_or_set_aside))
@@ -111,6 +119,7 @@ class SnapshotFeed:
 
     def _rebuild(self) -> None:
         self._aside.clear()
+        self._bare.clear()
         if self._assumed is None:
             self._assumed = self._clear()
         while not self._put_all():
@@ -133,7 +142,10 @@ class SnapshotFeed:
                 result = contain_call(lambda take=take, key=key: take(key))  # type: ignore[misc]
                 if isinstance(result, Bug):
                     why = f"the scheduler cannot take it: {result.error!r}"
-                    self._aside[str(informer.resource), key] = why
+                    held = (str(informer.resource), key)
+                    if held in self._aside:
+                        self._bare[held] = None
+                    self._aside[held] = why
                     log.error(
                         "object set aside", resource=str(informer.resource), key=str(key),
                         trace=result.trace,

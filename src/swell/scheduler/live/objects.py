@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.meta import Key
-from swell.api.pod import LabelSelector, Pod
+from swell.api.meta import Key, ObjectMeta
+from swell.api.pod import LabelSelector, Pod, PodSpec, PodStatus
 from swell.api.policy import PodDisruptionBudget
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, Queue
@@ -22,6 +22,7 @@ from swell.runtime.informer import Informer
 from swell.scheduler.live.feed import FollowedInformer
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.model.devices.rules import DeviceTable
+from swell.scheduler.model.pod_notes import GROUP_ANNOTATION
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.volumes.objects import StorageObjects
 
@@ -188,3 +189,30 @@ def job_facts(job: AITrainingJob) -> tuple[object, ...]:
 
 def queue_facts(queue: Queue) -> tuple[object, ...]:
     return queue.spec, queue.status.state, queue.metadata.annotations
+
+
+def bare_pod(pod: Pod) -> Pod:
+    """Returns the pod with nothing but its identity, its node and its phase."""
+    meta = pod.metadata
+    return Pod(
+        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+        spec=PodSpec(node_name=pod.spec.node_name),
+        status=PodStatus(phase=pod.status.phase),
+    )
+
+
+def pod_of_group(pod: Pod) -> Pod:
+    """Returns the same with what says which group it belongs to, and so which queue."""
+    bare = bare_pod(pod)
+    group = pod.metadata.annotations.get(GROUP_ANNOTATION)
+    annotations = {GROUP_ANNOTATION: group} if group else {}
+    replace = msgspec.structs.replace
+    return replace(
+        bare,
+        metadata=replace(bare.metadata, annotations=annotations),
+        spec=replace(
+            bare.spec,
+            scheduler_name=pod.spec.scheduler_name,
+            scheduling_group=pod.spec.scheduling_group,
+        ),
+    )

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from swell.api.kinds import QUEUES
 from swell.api.meta import Key
+from swell.api.pod import Pod
+from swell.runtime.cluster import merge_patch
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.tasks import TaskStatus
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
@@ -114,6 +117,72 @@ def test_object_that_always_breaks_its_handler_is_set_aside() -> None:
         assert cache._feed.n_aside == 0
         assert not cache.snapshot.nodes.closed
         check_sums(cache.snapshot)
+
+    on_stage(play)
+
+
+@pytest.mark.parametrize("group", ["old", ""])
+def test_pod_that_is_set_aside_takes_an_unknown_part_of_its_queue(group: str) -> None:
+    """Nobody can say what the limit of the queue leaves for others. That of no other is unknown."""
+    poison = Key(NAMESPACE, "poison")
+    is_poisonous = True
+
+    async def play(stage: Stage) -> None:
+        nonlocal is_poisonous
+        await stage.nodes(3)
+        scheduler = stage.start()
+        break_handler(scheduler, "_take_pod", lambda key: is_poisonous and key == poison)
+        await stage.sleep(2)
+        limit = merge_patch({"spec": {"capability": {"cpu": "6"}}})
+        await stage.user.patch(QUEUES.untyped(), Key("", "default"), limit)
+        await stage.queue("free", weight=1)
+        if group:
+            await stage.group(group, 1)
+        await stage.pod("poison", group, nodeName="node-0")
+        await stage.gang("g", 1)
+        await stage.gang("h", 1, queue="free")
+        await stage.sleep(30)
+
+        assert set(await stage.where()) == {"poison", "h-0"}
+        (condition,) = (await stage.read_group("g")).status.conditions[-1:]
+        assert "what pod ns/poison takes of queue default" in condition.message
+
+        is_poisonous = False
+        await stage.sleep(700)
+        assert set(await stage.where()) == {"poison", "h-0", "g-0"}
+        check_sums(scheduler.cache.snapshot)
+
+    on_stage(play)
+
+
+def test_pod_that_cannot_be_taken_with_its_group_is_set_aside_without() -> None:
+    """It still holds its node closed, and stops nothing else."""
+    is_poisonous = True
+
+    async def play(stage: Stage) -> None:
+        nonlocal is_poisonous
+        await stage.nodes(2)
+        scheduler = stage.start()
+        cache: Any = scheduler.cache
+        group_of = cache._virtual_group
+
+        def group_or_fail(pod: Pod) -> Any:
+            if is_poisonous and pod.metadata.name == "poison":
+                raise BrokenError(pod.metadata.name)
+            return group_of(pod)
+
+        cache._virtual_group = group_or_fail
+        await stage.pod("poison", nodeName="node-0")
+        await stage.gang("g", 2)
+        await stage.sleep(30)
+
+        assert await stage.where() == {"poison": "node-0", "g-0": "node-1", "g-1": "node-1"}
+        assert "BrokenError" in str(cache.snapshot.nodes.closed["node-0"])
+        is_poisonous = False
+        await stage.sleep(700)
+
+        assert cache._feed.n_aside == 0
+        assert not cache.snapshot.nodes.closed
 
     on_stage(play)
 
