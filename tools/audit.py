@@ -10,29 +10,43 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 LISTS = Path(__file__).resolve().parent.parent / "requirements"
 NO_DATA = 2
 
 
 def main() -> int:
-    command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes"]
-    command += ["--format", "json", "--progress-spinner", "off", "--timeout", "10"]
-    command += ["--requirement", str(LISTS / "examples.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    exit_code, text = verdict(done.stdout, done.stderr)
+    # One list at a time: those of other environments pin other versions of the same packages, and
+    # pip-audit neither takes two of one nor follows a list into another.
+    answers = [_ask(file) for file in sorted(LISTS.glob("*.txt"))]
+    exit_code, text = verdict(answers)
     print(text)
     return exit_code
 
 
-def verdict(answer: str, complaint: str) -> tuple[int, str]:
-    """The exit code and the text for a person, from what pip-audit wrote to its two outputs."""
-    try:
-        packages = json.loads(answer)["dependencies"]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        lines = complaint.strip().splitlines() or ["pip-audit gave no reason"]
-        return NO_DATA, f"no data, nothing was checked: {lines[-1]}"
+def _ask(file: Path) -> tuple[str, str]:
+    """Return what pip-audit writes to its two outputs about the packages of one list."""
+    command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes"]
+    command += ["--format", "json", "--progress-spinner", "off", "--timeout", "10"]
+    command += ["--requirement", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout, done.stderr
+
+
+def verdict(answers: Iterable[tuple[str, str]]) -> tuple[int, str]:
+    """Return the exit code and the text for a person, from pip-audit's outputs on every list."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for answer, complaint in answers:
+        try:
+            packages = json.loads(answer)["dependencies"]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            lines = complaint.strip().splitlines() or ["pip-audit gave no reason"]
+            return NO_DATA, f"no data, nothing was checked: {lines[-1]}"
+        found |= {(entry["name"], entry.get("version", "")): entry for entry in packages}
+    packages = list(found.values())
     unknown = [entry["name"] for entry in packages if "skip_reason" in entry]
     flaws = [
         f"{entry['name']} {entry['version']}: {flaw['id']}"
