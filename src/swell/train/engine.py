@@ -14,6 +14,7 @@ state to those that did not.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -128,19 +129,19 @@ class Engine:
                 self.ledger.user.put_back(values)
                 self.learner.undo_step()
 
+        failed = True
         try:
             with self._breaks():
                 yield
                 self.learner.check_step()
                 done = True
-        except Exception as error:
-            if not self.learner.has_updated:
-                self._fall_behind(formed.plan, error)
+            failed = False
+        finally:
+            if failed and not self.learner.has_updated:
+                self._fall_behind(formed.plan, sys.exception())
             end()
-            raise
-        end()
 
-    def _fall_behind(self, plan: GroupPlan, error: Exception) -> None:
+    def _fall_behind(self, plan: GroupPlan, error: BaseException | None) -> None:
         """Leave the others, who may do this step without the program's own error.
 
         A program that catches its error and goes on would be a step behind them, in collectives

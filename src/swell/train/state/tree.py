@@ -40,7 +40,7 @@ class TensorKind(Protocol):
     def is_one(self, value: object) -> bool: ...
 
     def spec(self, tensor: Any) -> TensorSpec:
-        """What `from_bytes` has to know. It raises UnsavableStateError for what cannot travel."""
+        """Return what `from_bytes` has to know; UnsavableStateError for what cannot travel."""
         ...
 
     def to_bytes(self, tensor: Any) -> Bytes:
