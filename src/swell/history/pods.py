@@ -17,6 +17,7 @@ from swell.history.observing import seconds
 
 _GIB = 1 << 30
 _HOUR_S = 3600.0
+_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 class JobCost(msgspec.Struct, frozen=True, gc=False):
@@ -30,24 +31,24 @@ class JobCost(msgspec.Struct, frozen=True, gc=False):
 
 def run_of(pod: Pod, role: str, index: int) -> PodRun | None:
     """Returns the run of a pod; None for one that has not started on a node."""
-    started = seconds(pod.status.start_time)
-    if started is None or not pod.spec.node_name:
+    status, node = pod.status, pod.spec.node_name
+    started = seconds(status.start_time)
+    if started is None or not node:
         return None
-    run = PodRun(role, index, pod.spec.node_name, started)
-    if pod.status.phase not in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
-        return run
-    states = (one.state.terminated for one in pod.status.container_statuses)
-    ends = [one for one in states if one is not None]
-    times = [at for one in ends if (at := seconds(one.finished_at)) is not None]
-    ended = max(times, default=None)
-    return replace(run, ended=max(started, ended or started), outcome=_outcome(pod, ends))
+    if status.phase not in _ENDED:
+        return PodRun(role, index, node, started)
+    ended, failed = started, None
+    for container in status.container_statuses:
+        end = container.state.terminated
+        if end is not None:
+            ended = max(ended, seconds(end.finished_at) or started)
+            failed = failed or (end if end.exit_code else None)
+    outcome = _failure(failed) if failed is not None else status.reason or status.phase.value
+    return PodRun(role, index, node, started, ended, outcome)
 
 
-def _outcome(pod: Pod, ends: Iterable[StateTerminated]) -> str:
-    failed = next((one for one in ends if one.exit_code), None)
-    if failed is not None:
-        return f"exit {failed.exit_code}" + (f" {failed.reason}" if failed.reason else "")
-    return pod.status.reason or pod.status.phase.value
+def _failure(end: StateTerminated) -> str:
+    return f"exit {end.exit_code}" + (f" {end.reason}" if end.reason else "")
 
 
 RunKey = tuple[str, int, float]
