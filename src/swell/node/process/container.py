@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import marshal
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell.api.meta import Key, Uid
 from swell.cluster.private import make_private_folder
+from swell.cluster.trees import discard_tree
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, BoundPod
 from swell.node.process.launcher import Launcher
@@ -179,7 +179,7 @@ class ExecRunner:
         def changed() -> None:
             ended.set()
             if is_abandoned and run.ended is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+                discard_tree(folder)
 
         run = self.start(slot.run, command, folder, changed)
         try:
@@ -192,4 +192,4 @@ class ExecRunner:
             is_abandoned = True
             run.kill()
             if run.ended is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+                discard_tree(folder)

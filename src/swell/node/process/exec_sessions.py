@@ -14,12 +14,12 @@ import errno
 import fcntl
 import os
 import pty
-import shutil
 import struct
 import termios
 from collections.abc import AsyncIterator
 
 from swell.cluster.embedded.http.streams import STDERR, STDIN, STDOUT, ExecCommand
+from swell.cluster.trees import discard_tree
 from swell.node.process.container import ExecRunner
 from swell.node.process.supervised import SupervisedRun
 from swell.node.runs import KILLED_CODE
@@ -175,7 +175,7 @@ class ExecSession:
                 os.close(descriptor)
         self._input = self._terminal = self._slave = -1
         self._outputs = {}
-        shutil.rmtree(self._folder, ignore_errors=True)
+        discard_tree(self._folder)
 
 
 def _read(descriptor: int) -> bytes:

@@ -13,8 +13,6 @@ HOME/kept-logs/                        logs of jobs that are gone: see `keptlogs
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from swell.api.trainingjob import (
     ROLE_LABELS,
 )
 from swell.cluster.private import make_private_folder, write_private
+from swell.cluster.trees import discard_tree
 from swell.node.pods import JOB_LABEL, BoundPod
 from swell.node.process.keptlogs import keep
 
@@ -115,7 +114,7 @@ class Folders:
         for folder in sorted(self.pods.iterdir()):
             note = folder / "pod"
             if not note.exists():
-                shutil.rmtree(folder, ignore_errors=True)
+                discard_tree(folder)
                 continue
             recorded = json.loads(note.read_text())
             key = Key(recorded["namespace"], recorded["name"])
@@ -155,29 +154,9 @@ class Folders:
             if former == owner:
                 return
             keep(self.logs, self.kept_logs, folder, former)
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_tree(folder)
         make_private_folder(folder)
         write_private(note, owner)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder with everything in it; OSError when something is left.
-
-    A container may have made folders that their owner cannot write to.
-    """
-    if not folder.exists():
-        return
-    try:
-        shutil.rmtree(folder)
-    except PermissionError:
-        for place, _, _ in os.walk(folder, onerror=_permit_entry):
-            Path(place).chmod(0o700)
-        shutil.rmtree(folder)
-
-
-def _permit_entry(error: OSError) -> None:
-    """Open a folder that could not be listed; its content is found by the removal itself."""
-    Path(error.filename).chmod(0o700)
 
 
 def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:

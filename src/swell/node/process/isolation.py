@@ -7,13 +7,13 @@ in which the state folder is covered and everything but its own folders is read 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from swell.cluster.private import make_private_folder, write_private
+from swell.cluster.trees import remove_tree
 from swell.node.process.launcher import try_run
 from swell.node.process.setup.spec import WORK
 from swell.node.process.setup.users import RANGES, AgentUser, UserRange
@@ -119,7 +119,7 @@ def _check(home: Path, namespace: str, user: tuple[int, ...]) -> None:
         if not try_run(folder, spec) or not (work / "made").exists():
             raise IsolationError(f"a trial failed: {_last_line(folder / 'log')}")
     finally:
-        shutil.rmtree(folder)
+        remove_tree(folder)
 
 
 def _last_line(log: Path) -> str:

@@ -9,12 +9,12 @@ A folder comes here by a rename, as it was: whoever still writes to a log in it 
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from swell.api.meta import Uid
 from swell.cluster.private import make_private_folder
+from swell.cluster.trees import remove_tree, tree_bytes
 
 KEPT_BYTES_MAX = 1 << 30
 KEPT_S = 7 * 86400.0
@@ -35,7 +35,7 @@ def keep(logs: Path, kept: Path, folder: Path, owner: Uid) -> None:
     make_private_folder(place.parent)
     target = place.with_name(f"{place.name}.{owner}")
     if target.exists():
-        shutil.rmtree(target)  # of the same job: what came since is in the new one
+        remove_tree(target)  # of the same job: what came since is in the new one
     folder.rename(target)
     os.utime(target)  # its age counts from now
 
@@ -65,7 +65,7 @@ def prune(kept: Path, now: float, kept_s: float, bytes_max: int = KEPT_BYTES_MAX
         if now - one.since < kept_s and n_bytes <= bytes_max:
             break
         try:
-            shutil.rmtree(one.path)
+            remove_tree(one.path)
         except FileNotFoundError:
             pass  # somebody else has removed it
         except OSError as error:
@@ -76,11 +76,7 @@ def prune(kept: Path, now: float, kept_s: float, bytes_max: int = KEPT_BYTES_MAX
 
 
 def _folders(kept: Path) -> list[KeptFolder]:
-    found = []
-    for pattern in ("*/*.*", "*/_trainingjobs/*.*"):
-        for path in kept.glob(pattern):
-            if path.is_dir():
-                files = (one for one in path.rglob("*") if one.is_file())
-                size = sum(one.stat().st_size for one in files)
-                found.append(KeptFolder(path, path.stat().st_mtime, size))
-    return found
+    paths = [path for pattern in ("*/*.*", "*/_trainingjobs/*.*") for path in kept.glob(pattern)]
+    return [
+        KeptFolder(path, path.stat().st_mtime, tree_bytes(path)) for path in paths if path.is_dir()
+    ]

@@ -55,8 +55,8 @@ from swell.cluster.embedded.controllers.volumefolders import (
     PODS_BY_CLAIM,
     VOLUMES_BY_CLAIM,
     VOLUMES_BY_CLASS,
+    RemovedFolders,
     VolumeSnapshots,
-    follow_folders,
 )
 from swell.cluster.embedded.controllers.volumes import decide_claim, decide_volume
 from swell.runtime.cache import CacheIndex
@@ -246,7 +246,7 @@ class _Assembly:
         for informer in (volumes, classes):
             informer.add_handler(snapshots.wake_class(of_claims.wake))
         if folders is not None:
-            follow_folders(self._api, volumes, folders)
+            self._manager.add("volume-folders", RemovedFolders(self._api, volumes, folders).run)
 
     # -- parts -------------------------------------------------------------------------------
 

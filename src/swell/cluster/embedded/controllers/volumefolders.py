@@ -5,7 +5,7 @@ A claim that a volume names is read from the store: a cache that lags would call
 
 from __future__ import annotations
 
-import shutil
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from swell.cluster.embedded.controllers.volumes import (
     VolumeSnapshot,
     keeps_claims,
 )
+from swell.cluster.trees import discard_tree
 from swell.runtime.cache import CacheIndex
 from swell.runtime.informer import Informer
 
@@ -126,18 +127,33 @@ class VolumeSnapshots:
         return handle
 
 
-def follow_folders(api: ApiServer, volumes: Informer[PersistentVolume], folders: Path) -> None:
-    """Have the folder of each provisioned volume removed with it, now and from now on.
+class RemovedFolders:
+    """Removes the folder of each provisioned volume that is gone. Run `run` as a service.
 
     A name is never used twice, since it has the UID of its claim.
     """
 
-    def remove_if_gone(key: Key) -> None:
+    def __init__(self, api: ApiServer, volumes: Informer[PersistentVolume], folders: Path) -> None:
+        self._api = api
+        self._folders = folders
+        self._gone: dict[str, None] = {}
+        self._wake = asyncio.Event()
+        for place in sorted(folders.glob(f"{_PREFIX}*")) if folders.is_dir() else ():
+            self._note(Key("", place.name))
+        volumes.add_handler(self._note)
+
+    async def run(self) -> None:
+        """Remove folders for ever, in a thread: there may be millions of files in one."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._gone:
+                name, _ = self._gone.popitem()
+                await asyncio.to_thread(discard_tree, self._folders / name)
+
+    def _note(self, key: Key) -> None:
         # Only names that a provisioned volume has: a volume made by hand keeps its folder. The
         # store is asked, since a cache may lag behind a volume that was just made.
-        if key.name.startswith(_PREFIX) and api.storage.get(_VOLUMES, key) is None:
-            shutil.rmtree(folders / key.name, ignore_errors=True)
-
-    for place in sorted(folders.glob(f"{_PREFIX}*")) if folders.is_dir() else ():
-        remove_if_gone(Key("", place.name))
-    volumes.add_handler(remove_if_gone)
+        if key.name.startswith(_PREFIX) and self._api.storage.get(_VOLUMES, key) is None:
+            self._gone[key.name] = None
+            self._wake.set()
