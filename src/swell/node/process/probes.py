@@ -146,6 +146,7 @@ class Prober:
                 if probe.tcp_socket is not None:
                     return await self._connects(probe.tcp_socket)
         except (OSError, TimeoutError, ValueError):
+            # No connection, no answer in time, no HTTP, or a name that is no port.
             return False
         return True
 
@@ -178,10 +179,19 @@ class Prober:
             status = await reader.readline()
         finally:
             writer.close()
-        return 200 <= int(status[:ANSWER_BYTES_MAX].split()[1]) < 400
+        return 200 <= _status_code(status[:ANSWER_BYTES_MAX]) < 400
 
     def _port(self, port: int | str) -> int:
         if isinstance(port, int):
             return port
         named = {p.name: p.container_port for p in self._container.ports}
         return named[port] if port in named else int(port)
+
+
+def _status_code(line: bytes) -> int:
+    """Returns the code of a status line; ValueError for anything else, also for nothing."""
+    _, _, rest = line.partition(b" ")
+    code = rest[:3]
+    if not line.startswith(b"HTTP/") or not code.isdigit():
+        raise ValueError(f"no status line: {line[:80]!r}")
+    return int(code)
