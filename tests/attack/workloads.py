@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from swell.cluster.home import lock_holder
-from tests.attack import streams
+from tests.attack import processes, streams
 from tests.attack.harness import Attack, Target, limit_memory, measure
 from tests.attack.objects import pod
 from tests.contract.raw import Raw
@@ -27,6 +27,8 @@ from tests.e2e.up.machine import FLAGS, Machine
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
 WITHIN_S = 5.0
+# A bomb that has as many processes as the default allows would slow the whole machine down.
+PROCESSES_FLAGS = ("--processes", "300")
 
 
 class _UpProcess:
@@ -45,7 +47,7 @@ class _UpProcess:
 @contextlib.contextmanager
 def target_cluster(folder: Path) -> Iterator[Target]:
     machine = Machine(folder)
-    machine.swell("up", "--detach", *FLAGS)
+    machine.swell("up", "--detach", *FLAGS, *PROCESSES_FLAGS)
     try:
         with Raw(machine.home / "kubeconfig") as raw:
             up = _UpProcess(machine)
@@ -204,6 +206,7 @@ def _many_pods(target: Target) -> None:
 
 ATTACKS: dict[str, Attack] = {
     **streams.ATTACKS,
+    **processes.ATTACKS,
     "10000 variables": _many_variables,
     "NUL in variables and arguments": _odd_values,
     "names as paths": _path_tricks,

@@ -42,7 +42,7 @@ class Default(NamedTuple):
 
 @dataclass(slots=True)
 class Pruning:
-    """What pruning one object has found and filled in so far."""
+    """Notes what pruning one object has found and filled in so far."""
 
     unknown: list[str] = field(default_factory=list)
     n_filled_bytes: int = 0

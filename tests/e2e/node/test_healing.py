@@ -14,10 +14,10 @@ import pytest
 from swell.api.codec import convert
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
 from swell.api.meta import Key, Uid
+from swell.cluster.trees import remove_tree
 from swell.node.pods import BoundPod
 from swell.node.process import folders, keptlogs, upkeep
 from swell.node.process import runtime as runtimes
-from swell.node.process.folders import remove_tree
 from swell.node.process.launcher import Launcher
 from swell.node.process.setup import provision
 from swell.node.process.setup.hosts import HostsFiles
@@ -297,6 +297,26 @@ def test_folder_that_cannot_be_removed_is_tried_again(
         await asyncio.sleep(0.3)
         assert list((tmp_path / "pods").iterdir())
         is_broken = False
+        await site.until(lambda: remains(site) == ([], {}, [], []))
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sh", "-c", "kill -STOP $PPID; sleep 1000"),
+        ("python", "-c", "import os\nfor n in range(3000): os.mkdir('d'); os.chdir('d')"),
+    ],
+    ids=["stopped supervisor", "nested folders"],
+)
+def test_container_cannot_keep_its_pod(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A pod is gone after its deletion, whatever its processes have done."""
+
+    async def act(site: Site) -> None:
+        await site.pod("p", *command)
+        await asyncio.sleep(1)
+        await site.delete("p", grace_s=1)
         await site.until(lambda: remains(site) == ([], {}, [], []))
 
     play(tmp_path, act)

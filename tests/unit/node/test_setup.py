@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,31 @@ def test_volume_is_replaced_in_one_step(tmp_path: Path) -> None:
     assert write_volume(tmp_path / "v", second)
     assert (tmp_path / "v/a").read_text() == "3"
     assert sorted(p.name for p in (tmp_path / "v").iterdir()) == ["..1", "..data", "a"]
+
+
+def test_volume_that_a_container_has_spoilt(tmp_path: Path) -> None:
+    """Where a container sees the folder itself: nothing is waited for, and nothing else removed."""
+    folder, other = tmp_path / "v", tmp_path / "other" / "..5"
+    files = {"a": FileContent("1", 0o644), "b": FileContent("2", 0o644)}
+    write_volume(folder, files)
+    other.mkdir(parents=True)
+    (folder / "..data" / "a").unlink()
+    os.mkfifo(folder / "..data" / "a")
+    (folder / "b").unlink()
+    (folder / "b" / "c").mkdir(parents=True)
+    (folder / "more").mkdir()
+    (folder / "..1").symlink_to(other)
+    assert write_volume(folder, files)
+    assert [(folder / name).read_text() for name in "ab"] == ["1", "2"]
+    assert not (folder / "more").exists()
+
+    for target in (str(other), "../other/..5", "..9", "nowhere"):
+        (folder / "..data").unlink()
+        (folder / "..data").symlink_to(target)
+        write_volume(folder, files)
+        assert (folder / "a").read_text() == "1"
+    assert other.is_dir()
+    assert not list(other.iterdir())
 
 
 def test_volume_of_modules_that_were_imported_is_as_it_was(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from swell.api.meta import Body, Key, Uid
 from swell.cluster.embedded.http.streams import ExecCommand
+from swell.cluster.trees import remove_tree
 from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
 from swell.node.process.container import ContainerSlot, ExecRunner, PodEntry
 from swell.node.process.exec_sessions import ExecSession
-from swell.node.process.folders import BARE, RecordedPod, log_file, remove_tree
+from swell.node.process.folders import BARE, RecordedPod, log_file
 from swell.node.process.logfiles import MESSAGE, termination_message
 from swell.node.process.orphans import run_cgroup
 from swell.node.process.probes import Prober
@@ -115,7 +116,7 @@ class ProcessRuntime:
             slot.kill_at = kill_at
             if slot.kill_timer is not None:
                 slot.kill_timer.cancel()
-            slot.kill_timer = loop.call_at(kill_at, slot.run.kill)
+            slot.kill_timer = loop.call_at(kill_at, _kill, slot, slot.run)
         if slot.stopping is None:
             slot.stopping = asyncio.create_task(self._stop_gracefully(slot, grace_s))
 
@@ -359,6 +360,13 @@ class ProcessRuntime:
                     await self._deps.clock.sleep(handler.sleep.seconds)
         except (OSError, ValueError, TimeoutError) as error:
             log.info("preStop failed", container=slot.container.name, why=str(error))
+
+
+def _kill(slot: ContainerSlot, run: SupervisedRun) -> None:
+    """Kill a run, and its supervisor as well if that does not react."""
+    run.kill()
+    loop = asyncio.get_running_loop()
+    slot.kill_timer = loop.call_later(FORCE_S, run.kill_supervisor)
 
 
 def _container(pod: BoundPod, name: str) -> BoundContainer:

@@ -181,6 +181,8 @@ class SupervisedRun:
         target = self._supervisor
         if self.ended is None and target is not None:
             supervisor.signal_exactly(target.pid, target.mark, number)
+            # A container of the same user may have stopped it.
+            supervisor.signal_exactly(target.pid, target.mark, signal.SIGCONT)
 
     # -- reports -----------------------------------------------------------------------------
 

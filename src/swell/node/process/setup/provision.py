@@ -13,7 +13,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from weakref import WeakValueDictionary
 
+from swell.api.meta import Uid
 from swell.api.quantity import parse
 from swell.cluster.private import keep_entries_private, make_private_folder, open_private
 from swell.node import supervisor
@@ -45,7 +47,7 @@ from swell.node.process.setup.resources import (
 from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
 from swell.node.process.setup.users import AgentUser, RunUser, run_user
 from swell.node.process.setup.volume_files import give_volume, write_volume
-from swell.node.process.setup.volumes import volume_files, written_volumes
+from swell.node.process.setup.volumes import Files, volume_files, written_volumes
 from swell.node.process.supervised import SpecFields
 from swell.node.runs import CREATING
 from swell.runtime.clock import Clock
@@ -94,6 +96,7 @@ class Provisioner:
         self._deps = dependencies
         users = dependencies.agent.users
         self._users = PodUsers(dependencies.folders, users) if users else None
+        self._turns = WeakValueDictionary[Uid, asyncio.Lock]()
 
     async def provide(self, pod: BoundPod, container: BoundContainer, attempt: int) -> Provision:
         """Returns the provision of a run.
@@ -108,7 +111,7 @@ class Provisioner:
             referenced = await deps.informers.read(pod.metadata.namespace, referenced_names(pod))
         try:
             for volume in written_volumes(pod):
-                self._write_volume(pod, volume, referenced)
+                await self._write_volume(pod, volume, referenced)
         except ContainerConfigError as error:
             raise ContainerConfigError(
                 str(error), CREATING
@@ -214,19 +217,28 @@ class Provisioner:
                 async with asyncio.timeout(READ_S):
                     namespace, names = pod.metadata.namespace, volume_names(volume)
                     referenced = await self._deps.informers.read(namespace, names)
-                self._write_volume(pod, volume, referenced)
+                await self._write_volume(pod, volume, referenced)
             except RENEW_FAILURES as error:
                 failures.append(error)
         return failures
 
-    def _write_volume(
+    async def _write_volume(
         self, pod: BoundPod, volume: BoundVolume, referenced: ReferencedObjects
     ) -> None:
-        files = volume_files(pod, volume, referenced, self._context(pod))
-        if not self._deps.host.namespace:
-            with_addresses = self._deps.hosts.substitute
-            files = {p: replace(c, text=with_addresses(c.text)) for p, c in files.items()}
-        folder = self._deps.folders.volume(pod.metadata.uid, volume.name)
+        """Write a volume in a thread: its files may be of many megabytes.
+
+        One at a time of each pod, so that the newest content is written last.
+        """
+        turn, context = self._turns.setdefault(pod.metadata.uid, asyncio.Lock()), self._context(pod)
+        async with turn:
+            files = await asyncio.to_thread(volume_files, pod, volume, referenced, context)
+            if not self._deps.host.namespace:
+                with_addresses = self._deps.hosts.substitute
+                files = {p: replace(c, text=with_addresses(c.text)) for p, c in files.items()}
+            folder = self._deps.folders.volume(pod.metadata.uid, volume.name)
+            await asyncio.to_thread(self._write_files, folder, files)
+
+    def _write_files(self, folder: Path, files: Files) -> None:
         owner = folder.stat().st_uid if folder.exists() else self._deps.agent.uid
         if write_volume(folder, files) and owner != self._deps.agent.uid:
             give_volume(folder, owner)

@@ -7,25 +7,28 @@ each name is a link through `..data`. An update makes a new folder and replaces 
 from __future__ import annotations
 
 import os
-import shutil
+import re
+import stat
 from pathlib import Path
 
 from swell.cluster.private import FILE_MODE, make_private_folder, open_private
+from swell.cluster.trees import discard_tree, remove_tree
 from swell.node.process.setup.volumes import Files
 
 DATA = "..data"
+_OURS = re.compile(r"\.\.[0-9]{1,9}")
 
 
 def write_volume(folder: Path, files: Files) -> bool:
     """Write the files of a volume; False when they were there already."""
     make_private_folder(folder)
     link = folder / DATA
-    former = folder / link.readlink() if link.is_symlink() else None
+    former = _former(folder)
     if former is not None and _holds(former, files):
         return False
     number = int(former.name.removeprefix("..")) + 1 if former else 0
     fresh = folder / f"..{number}"
-    shutil.rmtree(fresh, ignore_errors=True)
+    _clear(fresh)
     make_private_folder(fresh)
     for path, content in files.items():
         place = fresh / path
@@ -40,8 +43,20 @@ def write_volume(folder: Path, files: Files) -> bool:
     draft.replace(link)
     _link_names(folder, files)
     if former is not None:
-        shutil.rmtree(former, ignore_errors=True)
+        discard_tree(former)
     return True
+
+
+def _former(folder: Path) -> Path | None:
+    """The folder that holds the files now; None without one.
+
+    Where a container sees this folder itself, the link may lead anywhere: what it leads to is
+    compared and removed, so that nothing but a folder of ours may be taken for it.
+    """
+    link = folder / DATA
+    name = str(link.readlink()) if link.is_symlink() else ""
+    former = folder / name
+    return former if _OURS.fullmatch(name) and not former.is_symlink() else None
 
 
 def give_volume(folder: Path, uid: int) -> None:
@@ -85,10 +100,29 @@ def _holds(folder: Path, files: Files) -> bool:
         for path in folder.rglob("*")
         if not path.is_dir() and path.parent.name != "__pycache__"
     }
+    wanted = {p: content.text.encode(errors="surrogateescape") for p, content in files.items()}
     return found == set(files) and all(
-        (folder / path).read_bytes() == content.text.encode(errors="surrogateescape")
-        for path, content in files.items()
+        _content(folder / path, len(data)) == data for path, data in wanted.items()
     )
+
+
+def _content(path: Path, n_bytes: int) -> bytes | None:
+    """The bytes of a file of this size; None for anything else.
+
+    A pipe would be waited for without end, and a file may be as large as the disk.
+    """
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size != n_bytes:
+        return None
+    return path.read_bytes()
+
+
+def _clear(place: Path) -> None:
+    """Remove whatever has this path."""
+    if place.is_dir() and not place.is_symlink():
+        remove_tree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def _link_names(folder: Path, files: Files) -> None:
@@ -96,7 +130,8 @@ def _link_names(folder: Path, files: Files) -> None:
     wanted = {path.split("/")[0] for path in files}
     for entry in folder.iterdir():
         if not entry.name.startswith("..") and entry.name not in wanted:
-            entry.unlink()
+            _clear(entry)
     for name in sorted(wanted):
         if not (folder / name).is_symlink():
+            _clear(folder / name)
             (folder / name).symlink_to(f"{DATA}/{name}")
