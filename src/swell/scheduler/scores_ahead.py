@@ -18,8 +18,9 @@ from swell.scheduler.model.resources import Dimensions, Matrix, Places, Vector
 from swell.scheduler.model.tasks import Shape
 from swell.scheduler.node_scores import NodeScores
 
-# After 0, 1 and 2 tasks on each node its score is known at once: few get more of one gang.
-_N_ROWS: Final = 3
+# After 0 to 3 tasks on each node its score is known at once: few get more of one gang, and to
+# look up a single node costs as much as to have another row for all that changed.
+_N_ROWS: Final = 4
 _NEVER: Final = -1  # before any position in the log of changes
 # When a larger part of the nodes changed, all are looked at, and equal ones once.
 _STALE_PART_MAX: Final = 1 / 4
@@ -49,7 +50,7 @@ class ScoresAhead:
         self._taken_by: dict[tuple[Shape, int], _Amounts] = {}
 
     def of_nodes(self, shape: Shape, cells: Cells) -> Matrix:
-        """Returns the scores after 0, 1 and 2 tasks started on each node: a row for each number.
+        """Returns the scores after 0, 1, 2 and 3 tasks started on each node: a row for each number.
 
         They are laid out by cells. Where no further task can start the score is -inf. Not to be
         written to.
@@ -88,21 +89,21 @@ class ScoresAhead:
         nodes, scores = self._nodes, self._scores
         # Without the rows that are kept for names to come, half of them: this runs for every gang.
         width = len(self._dimensions.names)
-        allocatable, idle, future, divisor = (
-            part[:width, None, :] for part in nodes.states.columns(states)
-        )
+        columns = nodes.states.columns(states)
+        idle = columns.idle[:width, None, :]
         # All after none, all after one, and so on: one array for all, as its arithmetic costs
         # less than the calls.
         size = (width, n * len(states))
         taken = self._taken(shape, n)
         room = idle - taken
-        fill = allocatable - room
+        fill = columns.allocatable[:width, None, :] - room
         fill += shape.request[:width, None, None]
-        fill /= divisor
+        fill /= columns.divisor[:width, None, :]
         found = scores.of_fill(shape, fill.reshape(size))
         fitting = fits(shape, scores.usable(shape, room.reshape(size)))
         if not nodes.idle_is_future:
-            fitting &= fits(shape, scores.usable(shape, (future - taken).reshape(size)))
+            room = columns.future[:width, None, :] - taken
+            fitting &= fits(shape, scores.usable(shape, room.reshape(size)))
         found[~fitting] = -np.inf
         return found.reshape(n, -1)
 

@@ -286,7 +286,7 @@ def build_tree(entries: Sequence[TreeEntry], nodes: NodeTable) -> DomainTree:
             one.tier_name: one.tier for one in sorted(entries, key=_name_of) if one.tier_name
         },
         parents=[*(index_of.get(acceptance.parent_of(n), root) for n in kept), NO_DOMAIN],
-        members=[*(acceptance.nodes_of[name] for name in kept), everywhere],
+        members=[*(acceptance.nodes_below(name) for name in kept), everywhere],
         n_nodes=len(nodes),
         left_out={
             name: LeftOut(*why, described[name].tier, _places_below(name, described))
@@ -317,19 +317,28 @@ class _Acceptance:
     n_nodes: int
     kept: dict[str, TreeEntry] = field(default_factory=dict)
     left_out: dict[str, tuple[str, str]] = field(default_factory=dict)  # reason, message
-    nodes_of: dict[str, Places] = field(default_factory=dict)
+    # By entry: its nodes, in as many parts as have been taken in below it.
+    _parts: dict[str, list[Places]] = field(default_factory=dict)
     # The parent that claims a name, whether a HyperNode of that name exists or not.
     _claimed: dict[str, str] = field(default_factory=dict)
-    # By tier: which entry has each node.
-    _holders: dict[int, NDArray[np.object_]] = field(default_factory=dict)
+    # By tier: which entry has each node, by its number among those taken; -1 for none.
+    _holders: dict[int, Indexes] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
 
     def parent_of(self, name: str) -> str:
         return self._claimed.get(name, "")
 
+    def nodes_below(self, name: str) -> Places:
+        """Returns the nodes of an entry and of all below it."""
+        parts = self._parts[name]
+        if len(parts) > 1:
+            parts[:] = [np.unique(np.concatenate(parts))]
+        return parts[0]
+
     def take(self, entry: TreeEntry) -> None:
         """Takes an entry in, or leaves it out with the reason."""
         parts = [np.array(entry.places, dtype=np.intp)]
-        parts += [self.nodes_of[child] for child in entry.children if child in self.nodes_of]
+        parts += [self.nodes_below(child) for child in entry.children if child in self._parts]
         places: Places = np.unique(np.concatenate(parts))
         lineage = self._lineage(entry.name)
         wrong = (
@@ -343,10 +352,11 @@ class _Acceptance:
             return
         self.kept[entry.name] = entry
         self._claimed.update((child, entry.name) for child in entry.children)
-        self.nodes_of[entry.name] = places
+        self._numbers[entry.name] = len(self._numbers)
+        self._parts[entry.name] = [places]
         self._hold(entry.name, entry.tier, places)
         for above in lineage:
-            self.nodes_of[above] = np.union1d(self.nodes_of[above], places)
+            self._parts[above].append(places)
             self._hold(above, self.kept[above].tier, places)
 
     def _lineage(self, name: str) -> list[str]:
@@ -392,14 +402,14 @@ class _Acceptance:
             if holders is None:
                 continue
             at = holders[places]
-            others = np.flatnonzero((at != None) & (at != name))  # noqa: E711 - elementwise
+            others = at[(at >= 0) & (at != self._numbers.get(name, -1))]
             if len(others):
-                other, n = at[others[0]], len(others)
+                other, n = list(self._numbers)[others[0]], len(others)
                 return "NodeShared", f"{n} of its nodes belong to {other}, also of tier {tier}"
         return None
 
     def _hold(self, name: str, tier: int, places: Places) -> None:
         holders = self._holders.get(tier)
         if holders is None:
-            holders = self._holders[tier] = np.full(self.n_nodes, None, dtype=object)
-        holders[places] = name
+            holders = self._holders[tier] = np.full(self.n_nodes, -1, dtype=np.intp)
+        holders[places] = self._numbers[name]
