@@ -28,10 +28,11 @@ from swell.api.resource import Resource
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
+from swell.node.hollow import PREFIX
 from swell.node.nodes import NodeShape
 from swell.operator.framework.program import install_crds
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, Deletion
+from swell.runtime.cluster import Cluster, Deletion, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
@@ -167,7 +168,11 @@ async def live(life: Life) -> None:
     async with _world(life) as (admin, observation):
         played = [one.run(admin, observation) for one in life.stories]
         await asyncio.gather(
-            *played, _training_job(admin, life), _taken(admin, life), _original(admin, life)
+            *played,
+            _training_job(admin, life),
+            _expiring_training_job(admin, life),
+            _taken(admin, life),
+            _original(admin, life),
         )
         if all(one in life.stories for one in OF_NODES):
             # The loss of the node is marked on it.
@@ -213,6 +218,21 @@ async def _training_job(admin: Cluster, life: Life) -> None:
     await admin.delete(TRAINING_JOBS, key, Deletion())
 
 
+async def _expiring_training_job(admin: Cluster, life: Life) -> None:
+    """A TrainingJob whose trainers end, and which is deleted because it has ended."""
+    body = _paddle("expires-too", life.namespace)
+    body["spec"]["ttlSecondsAfterFinished"] = 0
+    await admin.create(TRAINING_JOBS.untyped(), body)
+    ended = merge_patch({"metadata": {"annotations": {f"{PREFIX}duration": "0"}}})
+    trainers = Selection(life.namespace, labels="paddle-job=expires-too")
+    async with asyncio.timeout(WITHIN_S):
+        while not (found := (await admin.list(PODS, trainers)).items):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    for pod in found:
+        await admin.patch(PODS, pod.metadata.key, ended)
+    await _until_gone(admin, TRAINING_JOBS, Key(life.namespace, "expires-too"))
+
+
 async def _original(admin: Cluster, life: Life) -> None:
     """The original controller left a ReplicaSet behind, which is collected."""
     labels = {"paddle-job-pserver": "long-gone"}
@@ -224,10 +244,14 @@ async def _original(admin: Cluster, life: Life) -> None:
         "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
     }
     await admin.create(REPLICA_SETS.untyped(), body)
+    await _until_gone(admin, REPLICA_SETS, Key(life.namespace, "long-gone-pserver"))
+
+
+async def _until_gone(admin: Cluster, resource: Resource[object], key: Key) -> None:
     async with asyncio.timeout(WITHIN_S):
         while True:
             try:
-                await admin.get(REPLICA_SETS.untyped(), Key(life.namespace, "long-gone-pserver"))
+                await admin.get(resource.untyped(), key)
             except NotFoundError:
                 return
             await asyncio.sleep(0.2)
