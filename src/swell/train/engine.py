@@ -117,19 +117,7 @@ class Engine:
         values = self.ledger.user.plain_values()
         self.learner.before_step(n_mine, weight)
         started = time.monotonic()
-        done = False
-
-        def end() -> None:
-            self._is_in_step = False
-            # An update that was applied cannot be taken back: its step is done, whatever failed
-            # later.
-            if done or self.learner.has_updated:
-                self._commit(n_samples, formed, started)
-            else:
-                self.ledger.user.put_back(values)
-                self.learner.undo_step()
-
-        failed = True
+        done, failed = False, True
         try:
             with self._breaks():
                 yield
@@ -137,9 +125,16 @@ class Engine:
                 done = True
             failed = False
         finally:
-            if failed and not self.learner.has_updated:
-                self._fall_behind(formed.plan, sys.exception())
-            end()
+            self._is_in_step = False
+            # An update that was applied cannot be taken back: its step is done, whatever failed
+            # later.
+            if done or self.learner.has_updated:
+                self._commit(n_samples, formed, started)
+            else:
+                if failed:
+                    self._fall_behind(formed.plan, sys.exception())
+                self.ledger.user.put_back(values)
+                self.learner.undo_step()
 
     def _fall_behind(self, plan: GroupPlan, error: BaseException | None) -> None:
         """Leave the others, who may do this step without the program's own error.
