@@ -121,6 +121,9 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
     "resourceclaimtemplates",
     ResourceClaimTemplate,
 )
+DEVICE_TAINT_RULES: Resource[Body] = Resource(
+    "resource.k8s.io", "v1beta2", "DeviceTaintRule", "devicetaintrules", dict, namespaced=False
+)
 RESOURCE_QUOTAS = Resource(
     "", "v1", "ResourceQuota", "resourcequotas", ResourceQuota, short_names=("quota",)
 )

@@ -30,7 +30,7 @@ In reading order, which is the way the data takes:
 - `pod_conditions`: writes why a pod waits, and its nominated node.
 - `queue_controller`: keeps the status of queues up to date.
 - `hyper_node_controller`: keeps the status of HyperNodes up to date.
-- `rivals`: warns of a kube-scheduler that serves the same pods.
+- `start_warnings`: warns of a kube-scheduler that serves the same pods, and of rules for devices.
 - `controller`: the assembly of all parts, with leader election.
 - `metrics`, `snapshot_metrics`: the metrics of the scheduler.
 """

@@ -41,9 +41,9 @@ from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.preparation_writes import PreparationWriter
 from swell.scheduler.live.preparer import Preparer
 from swell.scheduler.live.queue_controller import QueueController
-from swell.scheduler.live.rivals import warn_of_rival
 from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
 from swell.scheduler.live.shrinker import Shrinker
+from swell.scheduler.live.start_warnings import warn_of_device_rules, warn_of_rival
 from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.live.unrecorded_victims import UnrecordedVictims
 from swell.scheduler.model.domain_tree import DomainTree
@@ -292,6 +292,7 @@ async def schedule(
 
     async def work(cluster: Cluster) -> None:
         await warn_of_rival(cluster, settings.scheduler_names, clock)
+        await warn_of_device_rules(cluster)
         scheduler = Scheduler(cluster, settings, clock=clock, random=random, metrics=metrics)
         if health is not None:
             health.ready["scheduler caches"] = scheduler.problem

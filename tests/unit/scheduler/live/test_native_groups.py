@@ -10,7 +10,7 @@ from swell.api.meta import Key
 from swell.api.times import parse_time
 from swell.cluster.embedded.builtin.podgroups import GATES
 from swell.runtime.cluster import Deletion, merge_patch
-from swell.scheduler.live.rivals import rival_of
+from swell.scheduler.live.start_warnings import rival_of
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 
 ALL = frozenset(GATES)

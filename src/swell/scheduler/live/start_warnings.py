@@ -1,16 +1,25 @@
-"""Warns of kube-scheduler where this scheduler is asked to serve the pods of its name as well."""
+"""Warns, once at the start, of what a cluster has that goes badly with this scheduler.
+
+That is a kube-scheduler that serves the pods of the same name, and rules that set taints on devices
+without their driver, which are not looked at.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from swell.api.core import Lease
-from swell.api.kinds import LEASES
+from swell.api.kinds import DEVICE_TAINT_RULES, LEASES
 from swell.api.meta import Key
 from swell.api.times import parse_time
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.errors import ForbiddenError, NotFoundError, UnreachableError
+from swell.runtime.errors import (
+    ClusterError,
+    ForbiddenError,
+    NotFoundError,
+    UnreachableError,
+)
 from swell.runtime.logs import get_logger
 
 log = get_logger(__name__)
@@ -44,3 +53,18 @@ async def warn_of_rival(cluster: Cluster, names: tuple[str, ...], clock: Clock) 
             "two schedulers must not serve one name: kube-scheduler has a lease",
             name=KUBE_SCHEDULER, lease=str(LEASE), holder=holder,
         )  # fmt: skip
+
+
+async def warn_of_device_rules(cluster: Cluster) -> None:
+    """Log a warning if the cluster serves DeviceTaintRules, whether there are any or not.
+
+    Without the right to list them, or without an answer, it cannot be seen, and nothing is said.
+    """
+    try:
+        await cluster.list(DEVICE_TAINT_RULES, limit=1)
+    except ClusterError:
+        return
+    log.warning(
+        "DeviceTaintRules are not looked at: have the driver of a device publish its taints",
+        resource=str(DEVICE_TAINT_RULES),
+    )
