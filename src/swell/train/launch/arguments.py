@@ -25,8 +25,10 @@ SHUTDOWN_S = 30.0
 # is killed, and goes on from the checkpoint before.
 CHANGE_S = 5.0
 # From `jax.distributed.initialize` on, JAX catches SIGTERM for its own notice of preemptions, and
-# its processes do not end by it: of most scripts the grace period would be all waiting.
-JAX_CHANGE_S = 1.0
+# its processes do not end by it: of most scripts the grace period would be all waiting. Paddle
+# catches it from its import on, to write a stack first, and may be stuck there: of forty pauses one
+# was longer by the whole grace period.
+CATCHING_CHANGE_S = {"jax": 1.0, "paddle": 1.0}
 _MEET = "the members of the job agree on a meeting point among themselves"
 _NO_EFFECT = {
     "rdzv_backend": _MEET,
@@ -167,7 +169,7 @@ def _add_timing(group: argparse._ArgumentGroup) -> None:
         "--change-timeout",
         type=float,
         metavar="S",
-        help="the same, when the group changes: 5, and 1 for JAX",
+        help="the same, when the group changes: 5, and 1 for JAX and Paddle",
     )
     _add(group, "--signals-to-handle", metavar="NAMES", help="signals that are passed on")
 
@@ -219,7 +221,7 @@ class _Reader:
 def _change_s(given: float | None, framework: str) -> float:
     if given is not None:
         return given
-    return JAX_CHANGE_S if framework == "jax" else CHANGE_S
+    return CATCHING_CHANGE_S.get(framework, CHANGE_S)
 
 
 def guess_framework(environ: Mapping[str, str]) -> str:

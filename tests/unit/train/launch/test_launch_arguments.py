@@ -133,6 +133,7 @@ def test_framework_follows_the_operators_variables() -> None:
     assert parse(["x"], {"PADDLE_TRAINERS_NUM": "2"}).framework == "paddle"
     assert parse(["x"], {"JAX_COORDINATOR_ADDRESS": "a:1"}).framework == "jax"
     assert parse(["x"], {"JAX_COORDINATOR_ADDRESS": "a:1"}).change_s == 1.0
+    assert parse(["x"], {"PADDLE_TRAINER_ID": "0"}).change_s == 1.0
     assert parse(["--framework", "plain", "x"], {"PADDLE_TRAINER_ID": "0"}).framework == "plain"
 
 
