@@ -82,8 +82,8 @@ def _states(bodies: Sequence[Body]) -> str:
     shown = []
     for body in bodies[:_SHOWN_MAX]:
         status = body.get("status") or {}
-        words = [str(status[name]) for name in ("phase", "reason") if status.get(name)]
-        shown.append(f"{body['metadata']['name']} is {': '.join(words) or 'there'}")
+        states = [str(status[name]) for name in ("phase", "reason") if status.get(name)]
+        shown.append(f"{body['metadata']['name']} is {': '.join(states) or 'there'}")
     more = [f"and {len(bodies) - _SHOWN_MAX} more"] if bodies[_SHOWN_MAX:] else []
     return ", ".join([*shown, *more]) or "nothing is there"
 
