@@ -40,6 +40,7 @@ WHOLE = frozenset(
         "mergepatch",
         "namespace",
         "paging",
+        "quirks",
         "resourceversion",
         "states",
         "status",

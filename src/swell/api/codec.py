@@ -30,6 +30,15 @@ def encode_stable(value: object) -> bytes:
     return _stable_encoder.encode(value)
 
 
+def is_same(one: object, other: object) -> bool:
+    """Whether two values are one in JSON. In Python true equals 1, and so does 1.0."""
+    if one != other or type(one) is not type(other):
+        return False
+    # Equal texts and lone numbers are the same; in maps and lists their items may differ in type.
+    plain = not isinstance(one, dict | list)
+    return plain or encode_stable(one) == encode_stable(other)
+
+
 @lru_cache(maxsize=256)
 def _decoder(type_: Hashable) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(cast("type[Any]", type_))

@@ -31,6 +31,7 @@ CARD = (
 MAC = r"^(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?i)([0-9a-f]{4}\.){2}[0-9a-f]{4}$"
 RGB = r"^rgb\(\s*((25[0-5]|2[0-4]\d|1?\d?\d)\s*(,\s*|\))){3}$"
 DURATION_LENGTH_MAX = 200
+NUMBER_FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 GO_DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+|[-+]?0")
 SPELLED_DURATION = re.compile(r"([-+]?\d+\s*[A-Za-z\u00b5]+)+")
 
@@ -41,6 +42,15 @@ def format_check(name: str) -> Callable[[str], bool] | None:
     Names are looked up without dashes first, as kube-apiserver does: `date-time` is `datetime`.
     """
     return FORMATS.get(name.replace("-", "")) or FORMATS.get(name)
+
+
+def is_known_format(name: str, kind: str) -> bool:
+    """Whether a server checks a format in schemas of this type; of others it warns."""
+    if kind in NUMBER_FORMATS:
+        return name in NUMBER_FORMATS[kind]
+    bare = name.replace("-", "")
+    known = {format_.replace("-", "") for format_ in FORMATS} | {"password"}
+    return kind in {"", "string"} and bare in known
 
 
 def parses(parse: Callable[[str], object]) -> Callable[[str], bool]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from swell.api.meta import Body
 from swell.schema import field_errors
@@ -60,13 +61,27 @@ def scalar_tests(schema: Body) -> list[Test]:
     tests: list[Test] = []
     if "enum" in schema:
         tests.append(_enum_test(schema["enum"]))
-    for kinds, compilers in ((str, STRING_RULES), ((int, float), NUMBER_RULES)):
-        for keyword, compiler in compilers.items():
-            if schema.get(keyword) is not None:
-                rule = compiler(schema)
-                if rule is not None:
-                    tests.append(_only(kinds, rule))
+    kinds = ((str, STRING_RULES), (str, FORMAT_RULE), ((int, float), NUMBER_RULES))
+    for types, compilers in kinds:
+        made = [make(schema) for word, make in compilers.items() if schema.get(word) is not None]
+        rules = [rule for rule in made if rule is not None]
+        if compilers is STRING_RULES and rules:
+            rules = [_first_of(rules)]
+        tests += [_only(types, rule) for rule in rules]
     return tests
+
+
+def _first_of(rules: list[Test]) -> Test:
+    """A test that reports the first broken rule alone, as a real server does of texts."""
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        n_before = len(errors)
+        for rule in rules:
+            rule(value, path, errors)
+            if len(errors) > n_before:
+                return
+
+    return test
 
 
 def _only(kinds: type | tuple[type, ...], rule: Test) -> Test:
@@ -145,29 +160,68 @@ def _format(schema: Body) -> Test | None:
 def _maximum(schema: Body) -> Test:
     limit = schema["maximum"]
     if schema.get("exclusiveMaximum"):
-        return _must(lambda value: value < limit, f"should be less than {limit}")
-    return _must(lambda value: value <= limit, f"should be less than or equal to {limit}")
+        return _bounded(schema, "maximum", operator.lt, f"should be less than {limit}")
+    detail = f"should be less than or equal to {limit}"
+    return _bounded(schema, "maximum", operator.le, detail)
 
 
 def _minimum(schema: Body) -> Test:
     limit = schema["minimum"]
     if schema.get("exclusiveMinimum"):
-        return _must(lambda value: value > limit, f"should be greater than {limit}")
-    return _must(lambda value: value >= limit, f"should be greater than or equal to {limit}")
+        return _bounded(schema, "minimum", operator.gt, f"should be greater than {limit}")
+    detail = f"should be greater than or equal to {limit}"
+    return _bounded(schema, "minimum", operator.ge, detail)
+
+
+def _bounded(schema: Body, word: str, holds: Callable[[Any, Any], bool], detail: str) -> Test:
+    """The test of a bound. A real server compares whole numbers with the bound's whole part."""
+    limit, odd = schema[word], _odd_limit(schema, word)
+    whole = limit if odd else int(limit)
+
+    def is_within(value: object) -> bool:
+        return holds(value, whole if isinstance(value, int) else limit)
+
+    return _both(_must(is_within, detail), odd)
+
+
+def _odd_limit(schema: Body, word: str) -> Test | None:
+    """The test of a limit that its own type cannot hold: no value passes it."""
+    limit = schema[word]
+    low, high = INT_RANGES.get(schema.get("format", ""), INT_RANGES["int64"])
+    if schema.get("type") != "integer" or (limit == int(limit) and low <= limit <= high):
+        return None
+
+    def test(_value: object, path: Path, errors: Errors) -> None:
+        detail = f"The {word} must be of type integer in {render(path)}"
+        errors.append(field_errors.invalid(field_errors.NO_FIELD, "", detail))
+
+    return test
+
+
+def _both(one: Test, other: Test | None) -> Test:
+    if other is None:
+        return one
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        one(value, path, errors)
+        other(value, path, errors)
+
+    return test
 
 
 def _multiple_of(schema: Body) -> Test:
     # Decimal, because 0.3 is no multiple of 0.1 in binary fractions.
-    factor = Decimal(str(schema["multipleOf"]))
+    factor, odd = Decimal(str(schema["multipleOf"])), _odd_limit(schema, "multipleOf")
 
     def holds(value: object) -> bool:
         if isinstance(value, float) and not math.isfinite(value):
             return False
-        if isinstance(value, int):  # a real server compares integers with the factor's whole part
+        # A real server compares whole numbers with the factor's whole part.
+        if isinstance(value, int) and odd is None:
             return int(factor) != 0 and value % int(factor) == 0
         return Decimal(str(value)) % factor == 0
 
-    return _must(holds, f"should be a multiple of {factor}")
+    return _both(_must(holds, f"should be a multiple of {factor}"), odd)
 
 
 def _int_range(schema: Body) -> Test | None:
@@ -193,8 +247,8 @@ STRING_RULES = {
     "maxLength": _max_length,
     "minLength": _min_length,
     "pattern": _pattern,
-    "format": _format,
 }
+FORMAT_RULE = {"format": _format}
 NUMBER_RULES = {
     "maximum": _maximum,
     "minimum": _minimum,

@@ -60,12 +60,14 @@ class SchemaPath(NamedTuple):
 
     path: str
     level: str  # root | field | item
+    is_free_value: bool = False  # of a map with any keys, or below one
 
     def child(self, keyword: str, level: str = "field") -> SchemaPath:
-        return SchemaPath(f"{self.path}.{keyword}", level)
+        is_free = self.is_free_value or keyword == "additionalProperties"
+        return SchemaPath(f"{self.path}.{keyword}", level, is_free)
 
     def field(self, name: str) -> SchemaPath:
-        return SchemaPath(f"{self.path}.properties[{name}]", "field")
+        return SchemaPath(f"{self.path}.properties[{name}]", "field", self.is_free_value)
 
 
 def structural_errors(schema: Body, path: str) -> list[FieldError]:
@@ -264,6 +266,8 @@ def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if place.level == "root":
         yield field_errors.forbidden(where, "must not be set at the root")
         return
+    if place.is_free_value:
+        return  # a real server does not look at it
     found = Pruning()
     pruner = compile_pruner(schema, metadata=lambda value, _path, _found: value)
     try:
@@ -279,7 +283,8 @@ def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     errors: list[FieldError] = []
     compile_values(schema)(schema["default"], MISSING, None, errors)
     for error in errors:
-        yield error._replace(field=f"{where}.{error.field}" if error.field else where)
+        is_of_field = error.field and error.field != field_errors.NO_FIELD
+        yield error._replace(field=f"{where}.{error.field}" if is_of_field else where)
 
 
 def _junctor_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:

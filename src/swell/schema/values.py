@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Sequence, Sized
 from typing import TypeAlias
 
+from swell.api.codec import is_same
 from swell.api.meta import Body
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError, Path, render
@@ -110,7 +111,7 @@ def _compile(schema: Body) -> _Check:
     nullable = bool(schema.get("nullable")) or typed is None
 
     def check(value: object, old: object, path: Path, errors: _Found) -> None:
-        if old is not MISSING and value == old:
+        if old is not MISSING and is_same(value, old):
             return
         if value is None:
             if not nullable and typed is not None:

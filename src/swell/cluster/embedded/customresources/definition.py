@@ -13,7 +13,8 @@ from swell.cluster.embedded.customresources.rule_checks import rule_errors
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
-from swell.schema.structural import structural_errors
+from swell.schema.formats import is_known_format
+from swell.schema.structural import SchemaPath, children, structural_errors
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -341,4 +342,27 @@ def errors_and_rules(new: Body, old: Body | None, context: WriteContext) -> list
     return found
 
 
-DEFINITIONS = Behaviour(default=default, prepare=prepare, errors=errors_and_rules)
+def unknown_formats(new: Body, old: Body | None) -> Iterator[str]:
+    """Warn of formats that no value is checked by, and that the definition did not have before."""
+    before = set(_unknown_formats(old)) if old is not None else set()
+    for name in _unknown_formats(new):
+        if name not in before:
+            yield f'unrecognized format "{name}"'
+
+
+def _unknown_formats(definition: Body) -> Iterator[str]:
+    for version in definition["spec"].get("versions") or ():
+        left = [(version.get("schema") or {}).get("openAPIV3Schema")]
+        while left:
+            schema = left.pop()
+            if not isinstance(schema, dict):
+                continue
+            name, kind = schema.get("format"), schema.get("type", "")
+            if isinstance(name, str) and name and not is_known_format(name, str(kind)):
+                yield name
+            left += [part for part, _ in children(schema, SchemaPath("", "root"))]
+
+
+DEFINITIONS = Behaviour(
+    default=default, prepare=prepare, errors=errors_and_rules, warnings=unknown_formats
+)

@@ -107,12 +107,15 @@ class CustomRules:
         errors: list[FieldError] = []
         self._values(new, before, None, errors)
         if self._rules is None:
-            return errors
-        if any(error.reason in BLOCKING for error in (*context.metadata_errors, *errors)):
+            pass
+        elif any(error.reason in BLOCKING for error in (*context.metadata_errors, *errors)):
             detail = "some validation rules were not checked because the object was invalid"
             errors.append(field_errors.invalid(field_errors.NO_FIELD, "", detail))
         else:
             self._rules(new, before, None, errors, RuleBudget())
+        # Only now: for the generation of an object 2.0 is a change of 2, whatever is stored of it.
+        if b".0" in codec.encode(new):
+            _make_whole(new)
         tolerated = [error for error in errors if error.reason == TOLERATED]
         context.warnings.extend(f"{error.field}: {error.message}" for error in tolerated)
         return [error for error in errors if error.reason != TOLERATED]
@@ -120,7 +123,18 @@ class CustomRules:
     def grows_generation(self, new: Body, old: Body) -> bool:
         outside = {"metadata", "status"} if self._has_status else {"metadata"}
         names = dict.fromkeys((*new, *old))
-        return any(new.get(name) != old.get(name) for name in names if name not in outside)
+        inside = (name for name in names if name not in outside)
+        return not all(codec.is_same(new.get(name), old.get(name)) for name in inside)
+
+
+def _make_whole(value: Any) -> None:
+    """Turn fractions that are none into whole numbers, as they are stored and read again."""
+    places = value.items() if isinstance(value, dict) else enumerate(value)
+    for place, part in list(places):
+        if isinstance(part, dict | list):
+            _make_whole(part)
+        elif isinstance(part, float) and part.is_integer() and abs(part) < 2**63:
+            value[place] = int(part)
 
 
 def _copy(value: object) -> Any:

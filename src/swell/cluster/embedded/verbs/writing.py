@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from swell.api.codec import encode
+from swell.api.codec import is_same
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import refusals
@@ -271,7 +271,7 @@ class WriteVerbs:
         context.metadata_errors.extend(errors)
         refuse_invalid(kind, key.name, errors + kind.rules.validate(new, old, context))
         removes = ends_deletion(kind, new, old)
-        body = None if new == old and not removes else new
+        body = None if is_same(new, old) and not removes else new
         return PendingWrite(kind, key, stored, body, context, decided_at, removes)
 
     def _check_version(self, kind: ServedKind, key: Key, stored: Stored, metadata: Body) -> None:
@@ -338,12 +338,9 @@ def ends_deletion(kind: ServedKind, new: Body, old: Body) -> bool:
 
 
 def _unchanged(new: Body, old: Body) -> frozenset[str]:
-    """The top-level fields that a patch left as they were.
-
-    Their JSON is compared, too: in Python true equals 1, and 1.0 equals 1.
-    """
-    same = (f for f in old if f != "metadata" and f in new and new[f] == old[f])
-    return frozenset(f for f in same if encode(new[f]) == encode(old[f]))
+    """The top-level fields that a patch left as they were."""
+    same = (f for f in old if f != "metadata" and f in new and is_same(new[f], old[f]))
+    return frozenset(same)
 
 
 def _check_still_named(kind: ServedKind, patched: Body, patch: Patch) -> None:
