@@ -50,6 +50,7 @@ VALUES: dict[str, object] = {
     "binpack.memory": 50,
     "binpack.resources": GPU,
     "binpack.resources.": 50,
+    "gangpacking.weight": 0,
     "leastrequested.weight": 90,
     "mostrequested.weight": 90,
     "balancedresource.weight": 90,

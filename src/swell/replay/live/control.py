@@ -19,19 +19,18 @@ from swell.operator.framework.reports import (
     ReportSource,
     ReportTarget,
 )
-from swell.replay.live.manifests import DEVICE, address_of
+from swell.replay.live.manifests import address_of
 from swell.replay.live.programs import ReplayedProgram
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.scheduler.config import DEFAULT, Arguments, PluginOption
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
-from swell.scheduler.plugins.binpack import RESOURCES
 from swell.scheduler.plugins.nodeorder import BALANCED, LEAST
 from swell.sim.chance import Chance
 
-# Nodes are packed by their devices, which is what a cluster of accelerators is run with: the
-# default spreads replicas over nodes, because it weighs cpus and memory alone.
+# Gangs are kept together, which is what a cluster of accelerators is run with: the default spreads
+# replicas over nodes, because it weighs cpus and memory alone.
 PACKED = replace(
     DEFAULT,
     tiers=(
@@ -40,13 +39,10 @@ PACKED = replace(
             PluginOption("overcommit"),
             PluginOption("predicates"),
             PluginOption("nodeorder", {}, Arguments({LEAST: 0, BALANCED: 0})),
-            PluginOption("binpack", {}, Arguments({RESOURCES: DEVICE})),
+            PluginOption("gang-packing"),
         ),
     ),
 )
-
-# Programs are asked this often: they report what is new within a minute.
-ASKED_S = 30.0
 
 Connect = Callable[[str], Cluster]
 Services = list[Coroutine[Any, Any, None]]
@@ -76,7 +72,6 @@ class ControlPlane:
             random,
             draw=lambda: f"{random.getrandbits(256):064x}",
             fetch_report=fetch,
-            report_pace_s=ASKED_S,
         )
         # No kubelet has to be told of new members: hollow nodes mount nothing.
         settings = AITrainingJobSettings(touched_pods_max=0)

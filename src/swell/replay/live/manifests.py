@@ -9,7 +9,6 @@ from swell.api.times import format_time
 from swell.autoscaler.job_views import PROFILE
 from swell.operator.framework.training import TRAINING
 from swell.replay.physics import JobRun
-from swell.scheduler.model.elastic import JOB_LABEL
 
 NAMESPACE = "default"
 ROLE = "trainer"
@@ -42,14 +41,6 @@ def job_body(
         "image": job.program.name,
         "resources": {"limits": {DEVICE: "1"}, "requests": {"cpu": "1"}},
     }
-    together = {
-        "weight": 100,
-        "podAffinityTerm": {
-            "labelSelector": {"matchLabels": {JOB_LABEL: job_name(index)}},
-            "topologyKey": HOSTNAME,
-        },
-    }
-    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [together]}}
     return {
         "apiVersion": AI_TRAINING_JOBS.api_version,
         "kind": "AITrainingJob",
@@ -67,7 +58,7 @@ def job_body(
                     "minReplicas": least,
                     "maxReplicas": most,
                     "edlPolicy": "Auto" if most > least else "Never",
-                    "template": {"spec": {"containers": [container], "affinity": affinity}},
+                    "template": {"spec": {"containers": [container]}},
                 }
             },
         },

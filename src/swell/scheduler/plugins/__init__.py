@@ -13,6 +13,7 @@ decide:
   for, and room that is kept beside scarce resources.
 - `nodegroup`: which nodes a queue uses.
 - `nodeorder`, `spreading`, `binpack`, `resource_strategy_fit`: which of those nodes is best.
+- `gang_packing`: which of them keep a gang together.
 - `network_topology`: which part of the network is best for a gang.
 - `domain_packing`: how full its parts are, and what that is worth to other pods.
 - `conformance`, `pdb`: which pods are never victims.
@@ -31,6 +32,7 @@ from swell.scheduler.plugins import (
     conformance,
     drf,
     gang,
+    gang_packing,
     network_topology,
     nodegroup,
     nodeorder,
@@ -49,6 +51,7 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "conformance": conformance.open_conformance,
     "drf": drf.open_drf,
     "gang": gang.open_gang,
+    "gang-packing": gang_packing.open_gang_packing,
     "network-topology-aware": network_topology.open_network_topology,
     "nodegroup": nodegroup.open_nodegroup,
     "nodeorder": nodeorder.open_nodeorder,
@@ -77,6 +80,7 @@ KNOWN: Final[Mapping[str, KnownPlugin]] = {
             "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder", *_VICTIMS,
         )
     ),
+    "gang-packing": gang_packing.KNOWN,
     "network-topology-aware": network_topology.KNOWN,
     "nodegroup": nodegroup.KNOWN,
     "nodeorder": nodeorder.KNOWN,
