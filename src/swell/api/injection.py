@@ -44,6 +44,10 @@ REPORT_PATH = "/report"
 # The header with that token, where the API server passes the request on: it keeps the usual one.
 REPORT_TOKEN_HEADER = "X-Swell-Token"  # noqa: S105 (the name of a header)
 REPORT_TOKEN_LABEL = b"swell report"
+# On the job: "true" asks for the parts of a training program, any other value refuses them.
+TRAINING_NOTE = "elasticdeeplearning.ai/training"
+# On the job, made by the operator: the token by which the job's reports are read.
+REPORT_TOKEN_NOTE = "elasticdeeplearning.ai/report-token"  # noqa: S105 (the name of a note)
 # Where pods cannot be asked: the address to which a leader sends its report, and the file with the
 # token by which the API server knows the pod. The token is good for this audience alone.
 REPORT_URL_VARIABLE = "SWELL_REPORT_URL"

@@ -116,6 +116,10 @@ class Autoscaler:
         self._proposals: dict[JobId, SizeProposal] = {}
         # The jobs that were pending in the last pass: they need not wake the next one.
         self._pending: frozenset[JobId] = frozenset()
+        # How many sizes each job has reported its speed at.
+        self._n_measured: dict[JobId, int] = {}
+        # Whether a raise waits for what others are about to leave.
+        self._awaits_room = False
         # Jobs that stop for others, until their pods are gone.
         self._stopping: set[JobId] = set()
         # The roles whose raise is refused by their queue, which was reported.
@@ -181,6 +185,7 @@ class Autoscaler:
             settings.parameters, now=now, profiles=self._profiles, stopped=snapshot.stopped
         )
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, parameters)
+        self._awaits_room = any(one.reason is SizeReason.NOT_FREE_YET for one in wanted.values())
         seen = self._memory.observe(snapshot, now, self._ledger.changes)
         targets = {
             **damp(wanted, snapshot.jobs, seen),
@@ -205,7 +210,7 @@ class Autoscaler:
         self._proposals.clear()
         for id_, target in targets.items():
             job = self._job(id_.job)
-            if not target.delta or job is None or id_.job in self._proposals:
+            if not target.changes or job is None or id_.job in self._proposals:
                 continue
             if may_resize(job, id_.role):
                 version = job.metadata.resource_version
@@ -313,6 +318,8 @@ class Autoscaler:
         pod = pods.get(key)
         if pod is None:
             ledger.drop_pod(key)
+            if self._awaits_room:
+                self.wake()
         else:
             # The room of a pod does not depend on its status.
             ledger.put_pod(pod, is_unreadable=bool(pods.unreadable(key, but=("status",))))
@@ -378,6 +385,7 @@ class Autoscaler:
         self._on_job(JobId(*key))
         job = self._informers.jobs.get(key)
         self._estimates.note_run(job)
+        self._wake_if_measured(JobId(*key), job)
         if job is not None and (shared := shared_report(job)) is not None:
             program, evidence = shared
             self._profiles.of(program).learn(evidence)
@@ -408,6 +416,19 @@ class Autoscaler:
     def _wake_if_waiting(self, job: JobId) -> None:
         """Run a pass early for a job that begins to wait, so that others make room for it soon."""
         if job not in self._pending and self._ledger.is_waiting(job):
+            self.wake()
+
+    def _wake_if_measured(self, id_: JobId, job: AITrainingJob | None) -> None:
+        """Run a pass early when a job has reported its speed at a size for the first time.
+
+        Its size rests on that, and it may grow no further before.
+        """
+        if job is None:
+            self._n_measured.pop(id_, None)
+            return
+        n_sizes = len(job.status.training.rates) if job.status.training is not None else 0
+        if n_sizes > self._n_measured.get(id_, 0):
+            self._n_measured[id_] = n_sizes
             self.wake()
 
     def _measure(

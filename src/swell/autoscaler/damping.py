@@ -155,7 +155,8 @@ class DampingMemory:
 
 
 def _keep(target: RoleTarget, reason: SizeReason, message: str) -> RoleTarget:
-    return replace(target, target=target.current, reason=reason, message=message, for_group="")
+    kept = replace(target, target=target.current, reason=reason, message=message)
+    return replace(kept, for_group="", moves=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class _RoleDamping:
         is_urgent = target.reason is SizeReason.PENDING_JOB
         if back is not None and not (is_urgent and target.target < back.target):
             return back
-        if not target.delta:
+        if not target.changes:
             return target
         held = None if is_urgent else self._hold(last, is_raise=target.delta > 0)
         if held is not None:

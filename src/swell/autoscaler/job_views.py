@@ -20,6 +20,7 @@ from swell.api.aitrainingjob import (
     RestartPolicy,
 )
 from swell.api.codec import convert, encode
+from swell.api.injection import REPORT_TOKEN_NOTE, TRAINING_NOTE
 from swell.api.meta import Body, Key
 from swell.api.pod import Container, PodSpec, Toleration
 from swell.api.quantity import QuantityError
@@ -85,6 +86,7 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         created=job.metadata.creation_timestamp or "",
         resizes=tuple(map(_resize, status.scale_records)),
         speed=read_evidence(status.training),
+        reports=_reports(job),
         safe_since=last_save(job) or moment(status.start_time or "") or 0.0,
         program=program_of(job),
         shares_profile=bool(_stated_profile(job)),
@@ -95,6 +97,13 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         may_yield=_may_yield(job),
         yielded_since=_yielded_since(job),
     )
+
+
+def _reports(job: AITrainingJob) -> bool:
+    """Whether the program of a job is asked for reports, or will be once the job is begun."""
+    notes = job.metadata.annotations
+    asks = notes.get(TRAINING_NOTE, "").strip().lower() == "true"
+    return REPORT_TOKEN_NOTE in notes or bool(job.spec.reporting) or asks
 
 
 def _may_yield(job: AITrainingJob) -> bool:

@@ -27,6 +27,10 @@ from swell.autoscaler.job_views import AnyJob
 from swell.autoscaler.policies.interface import RoleTarget
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 
+# How long a job that is placed anew is held back: the operator begins its suspension meanwhile, and
+# it goes on when the last pod has gone, however long that takes. An operator that is not there for
+# so long lets the job be where it is.
+MOVE_S = 5.0
 # What an estimate may lack.
 _PERCENTILES = ("p10", "p50", "p90", "dependsOn")
 
@@ -97,6 +101,8 @@ def _sentence(proposal: SizeProposal) -> str:
         return f"{proposal.role} gives its {target.current} to others: {target.message}"
     if target.goes_on:
         return f"{proposal.role} goes on with {target.target}: {target.message}"
+    if not target.delta:
+        return f"{proposal.role} is placed anew with {target.target}: {target.message}"
     verb = "grows" if target.delta > 0 else "shrinks"
     return f"{proposal.role} {verb} from {target.current} to {target.target}: {target.message}"
 
@@ -148,15 +154,21 @@ def _role_status(job: AITrainingJob, proposal: SizeProposal) -> Body:
     target = proposal.target
     if target.stops:
         # Not a size: the targets stay, and the operator suspends the job for as long.
-        until = format_time(proposal.at + proposal.stop_s)
-        since = format_time(proposal.at)
-        return {"yielded": to_body(Yield(since=since, until=until, reason=target.message))}
+        return {"yielded": _yield(proposal, proposal.stop_s)}
+    if target.moves:
+        sizes = _resized(job, proposal) if target.delta else {}
+        return {"yielded": _yield(proposal, MOVE_S), **sizes}
     if target.goes_on:
         held = job.status.target_replicas.get(proposal.role, target.target)
         proposal = replace(proposal, target=replace(target, current=held))
         sizes = {} if held == target.target else _resized(job, proposal)
         return {"yielded": None, **sizes}
     return _resized(job, proposal)
+
+
+def _yield(proposal: SizeProposal, seconds: float) -> Body:
+    since, until = format_time(proposal.at), format_time(proposal.at + seconds)
+    return to_body(Yield(since=since, until=until, reason=proposal.target.message))
 
 
 def _resized(job: AITrainingJob, proposal: SizeProposal) -> Body:

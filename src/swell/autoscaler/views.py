@@ -108,6 +108,7 @@ class AutoscalerJob:
     created: str
     resizes: tuple[Resize, ...]
     speed: SpeedEvidence | None = None  # what its program has reported of itself
+    reports: bool = False  # whether its program is asked for reports
     safe_since: float = 0.0  # its last save, else its start: work since then is lost with pods
     program: str = ""  # equal for runs of the same program in one namespace
     shares_profile: bool = False  # it names its program itself, to share what is measured

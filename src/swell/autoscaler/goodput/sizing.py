@@ -149,7 +149,12 @@ def _discount(problem: SizingProblem, speed: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         left = np.where(speed > 0, problem.left_s[:, None] / np.where(speed > 0, speed, 1), np.inf)
     left = np.where(problem.ends[:, None], left, np.inf)
-    horizon = np.maximum(problem.horizon_s, _HORIZON_COSTS * problem.cost_s)[:, None]
-    horizon = np.minimum(horizon, np.maximum(left, 1.0))
+    longest = np.maximum(problem.horizon_s, _HORIZON_COSTS * problem.cost_s)[:, None]
+    span = np.minimum(longest, np.maximum(left, 1.0))
     changes = (problem.sizes != problem.current[:, None]) & (problem.current > 0)[:, None]
-    return np.where(changes, horizon / (horizon + problem.cost_s[:, None]), 1.0)
+    return np.where(changes, span / (span + problem.cost_s[:, None]), 1.0)
+
+
+def horizon(horizon_s: float, cost_s: float) -> float:
+    """Returns the time within which a resize of this cost has to pay off."""
+    return max(horizon_s, _HORIZON_COSTS * cost_s)

@@ -12,6 +12,8 @@
 - `waiting`: which waiting jobs can start, and which roles have to shrink for that.
 - `fulfillment`: the default policy, and the reason of each target.
 - `pools`: the nodes with one type of device, and the roles that share them.
+- `sized_roles`: the sizes that are worth most, by pool.
+- `moves`: which jobs are placed anew, on fewer nodes.
 - `goodput`: the policy that gives devices to the jobs that finish soonest by them.
 """
 

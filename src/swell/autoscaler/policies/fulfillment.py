@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from swell.autoscaler.cluster_resource import ClusterResource
 from swell.autoscaler.job_state import JobState, RoleState
@@ -28,7 +29,7 @@ from swell.autoscaler.policies.queue_room import QueueRoom, Requests
 from swell.autoscaler.policies.room import NOWHERE, Room
 from swell.autoscaler.policies.waiting import WaitingPlan, WaitingTrial
 from swell.autoscaler.trial import Trial
-from swell.autoscaler.views import AutoscalerRole, JobId
+from swell.autoscaler.views import AutoscalerPod, AutoscalerRole, JobId
 
 # The first attempt asks no plugin, later ones let queues have what others did not use.
 _ATTEMPTS_MAX = 4
@@ -36,6 +37,19 @@ _ATTEMPTS_MAX = 4
 _WAITING_ATTEMPTS_MAX = 3
 # Trying one takes about a millisecond, and others are due when these have started.
 WAITING_TRIED_MAX = 100
+
+
+class LeavingPods(NamedTuple):
+    """Pods that go when a plan is carried out: of roles that shrink, and of jobs that stop.
+
+    Sizes say that a role shrinks, so that its amounts are taken from the sums by that alone.
+    """
+
+    shrunk: tuple[AutoscalerPod, ...] = ()
+    stopped: tuple[AutoscalerPod, ...] = ()
+
+
+STAYING = LeavingPods()
 
 
 def fulfillment(
@@ -50,14 +64,16 @@ def fulfill(
     cluster: ClusterResource,
     parameters: Parameters,
     wanted: Mapping[RoleId, int],
+    leaving: LeavingPods = STAYING,
 ) -> RoleTargets:
     """Returns the targets of all roles; those with a wanted size come as near to it as they may.
 
     Whatever is wanted, a raise needs room on nodes and in queues, and waiting jobs start first.
+    Room counts as if the pods that are `leaving` had left.
     """
     if not any(is_considered(state) for job in jobs for state in job.roles):
         return {}  # thousands of waiting jobs need not be tried where nothing can shrink
-    plan = _Plan(jobs, cluster, parameters, wanted)
+    plan = _Plan(jobs, cluster, parameters, wanted, leaving)
     if not plan.needs_trial:
         return plan.decide(None)
     with Trial(cluster.mirror) as trial:
@@ -73,9 +89,11 @@ class _Plan:
         cluster: ClusterResource,
         parameters: Parameters,
         wanted: Mapping[RoleId, int],
+        leaving: LeavingPods,
     ) -> None:
         self._jobs = list(jobs)
         self._wanted = wanted
+        self._leaving = leaving
         self._cluster = cluster
         self._max_load = parameters.max_load
         self._waiting = WaitingPlan()
@@ -160,14 +178,14 @@ class _Plan:
         """Returns the room of the cluster, without what waiting jobs are promised."""
         cluster = self._cluster
         if trial is None:
-            return Room(cluster, self._max_load)
+            return self._without_leaving(Room(cluster, self._max_load))
         trial.undo()
         queues = QueueRoom(trial, self._jobs, requests)
         peculiar = None
         mirror = cluster.mirror
         if has_peculiar(self._jobs) or mirror.has_refusing_pods or mirror.has_topologies:
             peculiar = PeculiarRoles(trial, self._jobs, cluster.nodes)
-        room = Room(cluster, self._max_load, queues, peculiar)
+        room = self._without_leaving(Room(cluster, self._max_load, queues, peculiar))
         if peculiar is not None:
             for id_, state in peculiar.roles():
                 n_bound = sum(index < state.view.target for index in state.bound())
@@ -181,6 +199,18 @@ class _Plan:
         for name, task in self._waiting.places:
             if name in positions:
                 room.promise(positions[name], amounts_of(task.pod.spec))
+        return room
+
+    def _without_leaving(self, room: Room) -> Room:
+        shrunk, stopped = self._leaving
+        if not (shrunk or stopped):
+            return room
+        positions = {node.name: at for at, node in enumerate(room.cluster.nodes)}
+        for pod in (*shrunk, *stopped):
+            if pod.node in positions:
+                room.give_back(pod.needs, positions[pod.node])
+        for pod in stopped:
+            room.take(pod.needs.cpu_milli, pod.needs.memory_bytes, pod.needs.gpus, -1)
         return room
 
     def _shrinkable(self, candidates: Iterable[CandidateRole]) -> list[ShrinkableRole]:

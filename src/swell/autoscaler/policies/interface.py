@@ -49,11 +49,13 @@ class SizeReason(StrEnum):
     OVER_COMMITTED = "OverCommitted"
     YIELDS = "YieldsToOthers"
     GOES_ON = "GoesOn"
+    MOVES = "MovesTogether"
     NOT_BOUND = "NotBoundInTime"
     # The size does not change.
     AT_MAXIMUM = "AtMaximum"
     BALANCED = "Balanced"
     FULL = "ClusterFull"
+    NOT_FREE_YET = "RoomNotFreeYet"
     NO_NODE = "NoNodeFits"
     TOPOLOGY_HELD = "TopologyHeld"
     QUEUE_REFUSES = "QueueRefuses"
@@ -79,7 +81,7 @@ class RoleTarget:
     """The size that one role has and should have, and the reason.
 
     A target of 0 is no size: the whole job gives its devices to others for a while. A job that has
-    done so has 0 now.
+    done so has 0 now. With `moves` the whole job is placed anew, whether its size changes or not.
     """
 
     current: int
@@ -87,10 +89,16 @@ class RoleTarget:
     reason: SizeReason
     message: str
     for_group: str = ""  # the group that is to get the room of a shrink
+    moves: bool = False
 
     @property
     def delta(self) -> int:
         return self.target - self.current
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to write."""
+        return self.delta != 0 or self.moves
 
     @property
     def stops(self) -> bool:

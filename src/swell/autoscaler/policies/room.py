@@ -146,6 +146,13 @@ class Room:
             self._idle[name].single[node] -= n * amount
         self._idle[PODS].single[node] -= n
 
+    def give_back(self, needs: Needs, node: int) -> None:
+        """Count what one replica has on a node as free. Only before anything is searched for."""
+        for name, amount in needs.requests.items():
+            if name in self._idle:
+                self._idle[name].give_back(node, amount)
+        self._idle[PODS].give_back(node, 1)
+
     def promise(self, node: int, amounts: Amounts) -> None:
         """Keep amounts of a node for a pod that waits; there may be less than that left."""
         for name, amount in amounts.items():
@@ -196,6 +203,10 @@ class _Idle:
         # Memory views of the same arrays: reading one value is several times faster than by numpy.
         self.single = self.amounts.data
         self.peaks = self._peaks.data
+
+    def give_back(self, node: int, amount: int) -> None:
+        self.single[node] += amount
+        self.peaks[node // _BLOCK] = max(self.peaks[node // _BLOCK], self.single[node])
 
     def lower_peak(self, block: int) -> None:
         self._peaks[block] = self.amounts[block * _BLOCK : (block + 1) * _BLOCK].max()

@@ -20,10 +20,8 @@ from swell.api.resource import Resource
 from swell.operator.framework.children import OwnerJob, controller_reference
 from swell.runtime.plan import DeleteSecret, IssueSecret, Step
 
-# On the job: "true" asks for these parts, any other value refuses them.
-TRAINING = f"{API_GROUP}/training"
-# On the job, made by the operator: the token by which the job's reports are read.
-REPORT_TOKEN = f"{API_GROUP}/report-token"
+TRAINING = injection.TRAINING_NOTE
+REPORT_TOKEN = injection.REPORT_TOKEN_NOTE
 # The UID of the last secret that was replaced because it was not on record.
 REPLACED_SECRET = f"{API_GROUP}/replaced-secret"
 # On the pod: the number by which its program tells it from its predecessors at the same index.
