@@ -8,6 +8,7 @@
 - `growth`: attacks by small requests that grow: defaults, scalars, what clients hold back.
 - `connections`: attacks by connections, headers and watches.
 - `streams`: attacks by commands in pods and forwarded ports.
+- `controllers`: attacks by objects that the control loops read.
 - `processes`: attacks by what the processes of pods do.
 - `workloads`: attacks by pods and jobs, on a whole cluster with real processes.
 - `catalogue`: all of them by name.

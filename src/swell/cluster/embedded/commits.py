@@ -12,13 +12,25 @@ from swell.api.codec import decode, encode
 from swell.api.meta import Body, Key
 
 T = TypeVar("T")
+# Of an old state whose decoded form is kept for its late readers. Nearly every object is smaller.
+OLD_BYTES_MAX = 16 << 10
 _TYPE = ("apiVersion", "kind")
 
 
 class Stored:
     """One version of one object: its JSON, and what has been decoded from it so far."""
 
-    __slots__ = ("_body", "_texts", "_typed", "labels", "metadata", "raw", "uid", "version")
+    __slots__ = (
+        "_body",
+        "_is_kept",
+        "_texts",
+        "_typed",
+        "labels",
+        "metadata",
+        "raw",
+        "uid",
+        "version",
+    )
 
     def __init__(self, raw: bytes, version: int, metadata: Body) -> None:
         self.raw = raw
@@ -29,6 +41,7 @@ class Stored:
         self.uid: str = metadata.get("uid", "")
         self.labels: dict[str, str] = metadata.get("labels") or {}
         self._body: Body | None = None
+        self._is_kept = True
         self._typed: tuple[object, ...] = ()
         self._texts: dict[tuple[str, ...], str | None] = {}
 
@@ -45,9 +58,12 @@ class Stored:
 
         It is decoded on first use, because most objects are only passed on as bytes.
         """
-        if self._body is None:
-            self._body = decode(self.raw, dict)
-        return self._body
+        if self._body is not None:
+            return self._body
+        found = decode(self.raw, dict)
+        if self._is_kept:
+            self._body = found
+        return found
 
     def copy(self) -> Body:
         """The object as JSON data that the caller may change.
@@ -76,15 +92,18 @@ class Stored:
             if type(known) is struct:
                 return known
         found = decode(self.raw, struct)
-        self._typed = (*self._typed, found)
+        if self._is_kept:
+            self._typed = (*self._typed, found)
         return found
 
     def forget_decoded(self) -> None:
         """Keep the bytes alone: the log holds thousands of old states that hardly any reader needs.
 
-        Decoded, a large object takes ten times as much.
+        Decoded, a large object takes ten times as much. Of a large one nothing is kept from now on:
+        whoever reads the log late would bring it all back.
         """
         self._body, self._typed = None, ()
+        self._is_kept = len(self.raw) <= OLD_BYTES_MAX
 
     def at(self, version: int) -> Stored:
         """The same content under another version: the last state of a deleted object."""
@@ -148,4 +167,5 @@ class Commit:
             if self.before is None:
                 raise ValueError("nothing was there before this commit")
             self._last = self.before.at(self.version)
+            self._last.forget_decoded()
         return self._last

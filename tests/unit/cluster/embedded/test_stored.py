@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from swell.api.core import Node
+from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.cluster.embedded.commits import Stored
+from swell.cluster.embedded.commits import OLD_BYTES_MAX, Stored
 from swell.cluster.embedded.http.responses import Representation
 from swell.cluster.embedded.http.routing import Form
 from swell.cluster.embedded.verbs.requests import Page
@@ -36,6 +37,21 @@ def test_superseded_state_keeps_nothing_decoded() -> None:
     stored.forget_decoded()
 
     assert stored.typed(Pod) is not first
+
+
+def test_late_reader_of_a_large_old_state_leaves_nothing() -> None:
+    """Two hundred pods with long lists took half a gigabyte in the log."""
+    body: Body = {"metadata": {"name": "p", "annotations": {"a": "x" * OLD_BYTES_MAX}}}
+    stored = Stored.of(body, 2)
+    assert stored.typed(Pod) is stored.typed(Pod)
+    assert stored.body is stored.body
+    stored.forget_decoded()
+
+    assert stored.typed(Pod) is not stored.typed(Pod)
+    assert stored.body is not stored.body
+    small = a_pod(1)
+    small.forget_decoded()
+    assert small.typed(Pod) is small.typed(Pod)
 
 
 def test_type_is_written_first() -> None:
