@@ -2,7 +2,8 @@
 
 Informers keep the rows current; a change costs one row, whatever the size of the cluster. Rows that
 change within SETTLE_S are encoded once, for all pages. A page that does not read is not waited for:
-when too much is waiting for it, it gets all rows anew as soon as it reads again.
+when too much is waiting for it, it gets all rows anew as soon as it reads again. All rows are made
+once for all pages that open: later ones get them as they were, and the changes since then.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ from swell.runtime.informer import Informer
 SETTLE_S = 0.1
 # A page that reads so slowly that this much waits for it gets all rows anew instead.
 WAITING_BYTES_MAX = 4 << 20
+# Changes since all rows were made are kept up to this, or to the length of the rows.
+SNAPSHOT_BYTES_MIN = 64 << 10
+# Pages that one user has open; each takes memory, and its share of every change.
+STREAMS_MAX = 100
+# An answer with all rows is given again for so long, to whoever asks over and over.
+STATE_S = 1.0
+
+
+class CrowdedError(Exception):
+    """One user has asked for more at a time than there is for one; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,10 @@ class ObjectFeed:
         self._informers: dict[str, list[Informer[Any]]] = {kind.name: [] for kind in KINDS}
         self._rows = {kind.name: kind.row for kind in KINDS}
         self._streams: set[PageStream] = set()
+        self._snapshot = b""  # the event with all rows, as they were
+        self._since: list[bytes] = []  # the events since then
+        self._n_since = 0
+        self._state, self._state_until = b"", 0.0
         self._changes: dict[tuple[str, Key], None] = {}
         self._noted = asyncio.Event()
         self._packing: NodePacking | None = None  # None for a user who may not list all pods
@@ -161,12 +176,31 @@ class ObjectFeed:
             await self._clock.sleep(SETTLE_S)
             self._noted.clear()
             changes, self._changes = self._changes, {}
-            if any(not stream.is_behind for stream in self._streams):
+            if self._snapshot or any(not stream.is_behind for stream in self._streams):
                 event = event_bytes("changes", [self._change(*one) for one in changes])
             else:
                 event = b""
+            self._keep_since(event)
             for stream in self._streams:
                 stream.add(event)
+
+    def _keep_since(self, event: bytes) -> None:
+        """Add an event to the snapshot, or drop that when the events are as long as it is."""
+        if self._snapshot:
+            self._since.append(event)
+            self._n_since += len(event)
+            if self._n_since > max(len(self._snapshot), SNAPSHOT_BYTES_MIN):
+                self._drop_snapshot()
+
+    def _drop_snapshot(self) -> None:
+        self._snapshot, self._since, self._n_since = b"", [], 0
+
+    def _all_rows(self) -> bytes:
+        """The events by which a page gets all rows."""
+        if not self._snapshot:
+            self._drop_snapshot()
+            self._snapshot = event_bytes("state", self.rows())
+        return b"".join([self._snapshot, *self._since])
 
     def _change(self, kind: str, key: Key) -> Body:
         held = self.get(kind, key)
@@ -174,19 +208,23 @@ class ObjectFeed:
         return {"kind": kind, "namespace": key.namespace, "name": key.name, "row": row}
 
     def open_stream(self) -> PageStream:
+        if len(self._streams) >= STREAMS_MAX:
+            raise CrowdedError("too many pages are open; close some of them")
         stream = PageStream()
         self._streams.add(stream)
         return stream
 
     def close_stream(self, stream: PageStream) -> None:
         self._streams.discard(stream)
+        if not self._streams:  # changes are noted for pages alone
+            self._drop_snapshot()
 
     async def next_events(self, stream: PageStream, within_s: float) -> bytes:
         """Wait for what a page is to be sent next, up to a time; nothing if there was nothing."""
         if stream.is_behind:
             stream.take()
             stream.is_behind = False
-            return event_bytes("state", self.rows())
+            return self._all_rows()
         try:
             async with asyncio.timeout(within_s):
                 await stream.changed.wait()
@@ -200,6 +238,13 @@ class ObjectFeed:
         """The object under a key, if this user may see it."""
         found = (one.get(key) for one in self._informers.get(kind, ()))
         return next((one for one in found if one is not None), None)
+
+    def state(self) -> bytes:
+        """All rows as JSON, at most STATE_S old."""
+        now = self._clock.monotonic()
+        if not self._state or now >= self._state_until:
+            self._state, self._state_until = encode(self.rows()), now + STATE_S
+        return self._state
 
     def rows(self) -> dict[str, list[Body]]:
         """All rows, by kind."""

@@ -60,6 +60,9 @@ def guard(hosts: frozenset[str]) -> Middleware:
 def _problem(request: web.Request, hosts: frozenset[str]) -> str:
     if hosts and _host(f"//{request.host}") not in hosts:
         return "this server has another name"
+    if "Content-Encoding" in request.headers:
+        # To inflate it would let a few bytes of anybody take the time of everybody.
+        return "bodies are not to be compressed"
     if request.method in {"GET", "HEAD"}:
         return ""
     if request.headers.get(OWN_HEADER) != "1":

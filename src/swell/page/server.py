@@ -25,7 +25,9 @@ from swell.api.trainingjob import TrainingJob
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.page.actions import ActionError, job_patch, queue_patches
+from swell.page.connections import PageConnections
 from swell.page.details import history, job_details, recorded
+from swell.page.feed import CrowdedError
 from swell.page.questions import PageQuestions, QuestionError, asked_variant, pasted_job
 from swell.page.security import add_headers, guard
 from swell.page.sessions import LoginError, PageSession, SessionStore
@@ -48,6 +50,9 @@ DAYS_DIGITS_MAX = 6  # of a history; what is longer asks for all of it
 KEEP_ALIVE_S = 15.0
 READY_S = 30.0
 LOG_S = 3600.0
+KEPT_ALIVE_S = 120.0
+# Records that are gone through at a time: each of up to 10,000 jobs.
+READINGS_AT_A_TIME = 4
 LOG_LINES = "500"
 STATIC_FILES = ("page.css", "lists.js", "job.js", "whatif.js", "page.js")
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
@@ -61,8 +66,17 @@ SessionHandler = Callable[[web.Request, PageSession], Awaitable[web.StreamRespon
 class PageServer:
     """The page of one cluster. `serving` makes it listen."""
 
-    def __init__(self, sessions: SessionStore, clock: Clock, hosts: frozenset[str]) -> None:
+    def __init__(
+        self,
+        sessions: SessionStore,
+        clock: Clock,
+        hosts: frozenset[str],
+        connections: PageConnections,
+    ) -> None:
         self._sessions = sessions
+        self._connections = connections
+        # Of all users together; one user has fewer (`SharedView.turns`).
+        self._turns = asyncio.Semaphore(READINGS_AT_A_TIME)
         self._clock = clock
         self._hosts = hosts
         self._questions = PageQuestions()
@@ -136,10 +150,13 @@ class PageServer:
             session = self._sessions.get(request.cookies.get(COOKIE, ""))
             if session is None:
                 return _answer({"error": "log in first"}, status=401)
+            self._connections.known(request)
             try:
                 return await handler(request, session)
             except UnauthorizedError:
                 return _answer({"error": "your token is no longer accepted"}, status=401)
+            except CrowdedError as error:
+                return _answer({"error": str(error)}, status=429)
             except ClusterError as error:
                 return _answer({"error": str(error)}, status=error.status.code or 502)
             except (UnreachableError, OutcomeUnknownError, TimeoutError):
@@ -154,7 +171,7 @@ class PageServer:
 
     async def _state(self, _: web.Request, session: PageSession) -> web.StreamResponse:
         await self._wait_ready(session)
-        return _answer(session.feed.rows())
+        return _json(session.feed.state())
 
     async def _wait_ready(self, session: PageSession) -> None:
         async with asyncio.timeout(READY_S):
@@ -163,11 +180,11 @@ class PageServer:
     async def _stream(self, request: web.Request, session: PageSession) -> web.StreamResponse:
         """Changes as server-sent events. The first event has all rows, so that none is missed."""
         await self._wait_ready(session)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        add_headers(response)
-        await response.prepare(request)
         stream = session.feed.open_stream()
         try:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            add_headers(response)
+            await response.prepare(request)
             while self._sessions.get(request.cookies.get(COOKIE, "")) is session:
                 events = await session.feed.next_events(stream, KEEP_ALIVE_S)
                 await response.write(events or b":\n\n")
@@ -181,20 +198,22 @@ class PageServer:
         days = request.query.get("days", "")
         is_number = days.isdecimal() and len(days) <= DAYS_DIGITS_MAX
         since = self._clock.now() - 86400.0 * int(days) if is_number else None
-        found = await history(session.cluster, session.namespaces, since, self._clock.now())
-        return _answer({"jobs": found})
+        now = self._clock.now()
+        async with session.view.turns, self._turns:
+            return _json(await history(session.cluster, session.namespaces, since, now))
 
     async def _job(self, request: web.Request, session: PageSession) -> web.StreamResponse:
         kind, key = _named(request)
         await self._wait_ready(session)
         job = session.feed.get(kind, key)
         now = self._clock.now()
-        if job is None:
+        async with session.view.turns, self._turns:
+            if job is not None:
+                return _answer(await job_details(session.cluster, job, now))
             found = await recorded(session.cluster, key.namespace, key.name, now)
-            if found is None:
-                raise web.HTTPNotFound(reason="there is no such job")
-            return _answer(found)
-        return _answer(await job_details(session.cluster, job, now))
+        if found is None:
+            raise web.HTTPNotFound(reason="there is no such job")
+        return _answer(found)
 
     async def _log(self, request: web.Request, session: PageSession) -> web.StreamResponse:
         """The log of a container, as it comes."""
@@ -204,6 +223,11 @@ class PageServer:
             {"container": names["container"], "follow": "true", "tailLines": LOG_LINES}
         )
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?{query}"
+        with session.view.following_log():
+            return await self._follow(request, session, path)
+
+    @staticmethod
+    async def _follow(request: web.Request, session: PageSession, path: str) -> web.StreamResponse:
         async with session.cluster.follow(path, LOG_S) as read:
             response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
             add_headers(response)
@@ -299,13 +323,17 @@ def _named(request: web.Request) -> tuple[str, Key]:
 async def _body(request: web.Request) -> dict[str, object]:
     try:
         found: dict[str, object] = decode(await request.read() or b"{}", dict)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise web.HTTPBadRequest(reason="the body is no JSON object") from error
     return found
 
 
 def _answer(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=encode(value), content_type="application/json", status=status)
+    return _json(encode(value), status)
+
+
+def _json(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, content_type="application/json", status=status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,18 +360,37 @@ async def serving(
         own=(placement.own, placement.code) if placement.own is not None else None,
     )
     hosts = LOCAL_HOSTS if placement.host in LOCAL_HOSTS else frozenset[str]()
+    connections = PageConnections(clock)
     runner = web.AppRunner(
-        PageServer(sessions, clock, hosts).app(), access_log=None, shutdown_timeout=1.0
+        PageServer(sessions, clock, hosts, connections).app(),
+        access_log=None,
+        shutdown_timeout=1.0,
+        keepalive_timeout=KEPT_ALIVE_S,
+        auto_decompress=False,  # `guard` refuses bodies that would have to be
     )
     await runner.setup()
     try:
-        if placement.listener is not None:
-            await web.SockSite(runner, placement.listener).start()
-        else:
-            site = web.TCPSite(runner, placement.host, placement.port)
-            await site.start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}/"
+        async with _listening(runner, placement, connections) as listening:
+            host, port = listening.sockets[0].getsockname()[:2]
+            yield f"http://{host}:{port}/"
     finally:
         await sessions.close()
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def _listening(
+    runner: web.AppRunner, placement: PagePlacement, connections: PageConnections
+) -> AsyncIterator[asyncio.Server]:
+    if runner.server is None:
+        raise RuntimeError("the page's server has not been set up")
+    accept, loop = connections.accepting(runner.server), asyncio.get_running_loop()
+    if placement.listener is not None:
+        listening = await loop.create_server(accept, sock=placement.listener)
+    else:
+        listening = await loop.create_server(accept, placement.host, placement.port)
+    async with connections.sweeping():
+        try:
+            yield listening
+        finally:
+            listening.close()

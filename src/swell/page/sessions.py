@@ -9,8 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -19,7 +24,7 @@ from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.cluster.kube.access import Access, KubeUser
 from swell.cluster.kube.client import KubeCluster
-from swell.page.feed import ObjectFeed
+from swell.page.feed import CrowdedError, ObjectFeed
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import ClusterError, ForbiddenError, UnauthorizedError, UnreachableError
@@ -30,6 +35,12 @@ log = get_logger(__name__)
 # A day's work; a token that is revoked is refused by the API server at once, whatever this says.
 SESSION_S = 12 * 3600.0
 SESSIONS_MAX = 200
+# Of the same credentials: with more, the oldest ends, so that nobody keeps others out.
+SESSIONS_EACH_MAX = 20
+# Logins that are checked at a time. Each asks the API server over a connection of its own.
+LOGINS_AT_A_TIME = 4
+# What one user has gone through at a time, and logs that one user's pages follow.
+READINGS_EACH_MAX, LOGS_EACH_MAX = 2, 50
 TOKEN_CHARACTERS_MAX = 16 * 1024
 NAMESPACES_MAX = 50
 _SELF_REVIEWS: Resource[Body] = Resource(
@@ -64,6 +75,19 @@ class SharedView:
     following: asyncio.Task[None]
     closing: AsyncExitStack = field(repr=False)
     n_sessions: int = 0
+    n_logs: int = 0
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READINGS_EACH_MAX))
+
+    @contextmanager
+    def following_log(self) -> Iterator[None]:
+        """Count a log that is followed; raises CrowdedError for one too many."""
+        if self.n_logs >= LOGS_EACH_MAX:
+            raise CrowdedError("too many logs are followed; close some of them")
+        self.n_logs += 1
+        try:
+            yield
+        finally:
+            self.n_logs -= 1
 
 
 @dataclass(eq=False, slots=True)
@@ -106,9 +130,14 @@ class SessionStore:
         self._own = own
         self._sessions: dict[str, PageSession] = {}
         self._views: dict[ViewKey, SharedView] = {}
+        self._logins = asyncio.Semaphore(LOGINS_AT_A_TIME)
 
     async def login(self, secret: str, namespaces: tuple[str, ...]) -> str:
         """Returns the id of a new session; raises LoginError for credentials that are none."""
+        async with self._logins:
+            return await self._login(secret, namespaces)
+
+    async def _login(self, secret: str, namespaces: tuple[str, ...]) -> str:
         self._expire()
         if not secret or len(secret) > TOKEN_CHARACTERS_MAX or len(namespaces) > NAMESPACES_MAX:
             raise LoginError("give a token that the cluster accepts")
@@ -129,6 +158,9 @@ class SessionStore:
                 # Nothing is awaited since the look: another login cannot have made one.
                 self._views[view_key] = view
             view.n_sessions += 1
+        of_view = [key for key, one in self._sessions.items() if one.view is view]
+        for key in of_view[: len(of_view) + 1 - SESSIONS_EACH_MAX]:
+            await self.logout(key)
         until = self._clock.monotonic() + SESSION_S
         key = secrets.token_urlsafe(32)
         self._sessions[key] = PageSession(user, seen, until, view)
