@@ -122,7 +122,7 @@ class LoggingSink:
 
     def record(self, event: EmitEvent) -> None:
         log.info(
-            "decided", controller=self._controller, key=str(event.key), reason=event.reason,
-            message=event.message,
+            "decided", controller=self._controller, key=str(event.key), uid=event.uid,
+            reason=event.reason, message=event.message,
         )  # fmt: skip
         self._sink.record(event)

@@ -55,4 +55,5 @@ def test_decisions_are_logged_with_their_reasons() -> None:
         ("decided", "team/fit", "TrainingJobFailed")
     ]
     assert "image" in logged[0]["message"]
+    assert logged[0]["uid"] == sink.events[0].uid != ""
     assert len(sink.events) == 1
