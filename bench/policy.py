@@ -28,6 +28,7 @@ from swell.autoscaler.goodput.sizing import SizingProblem, choose_sizes
 from swell.autoscaler.plan import inquiry_resource
 from swell.autoscaler.policies.goodput import goodput
 from swell.autoscaler.policies.interface import Parameters
+from swell.cli.command_line import collect_seldom
 from swell.replay.calibration import Calibration, CalibrationFigures
 from swell.replay.engine import new_runs, replay
 from swell.replay.figures import ReplayFigures, figures_of
@@ -244,6 +245,8 @@ def whole_decision_s(n_roles: int, n_nodes: int) -> float:
 
 def whole_decisions() -> dict[str, object]:
     """Returns the CPU time of whole decisions, by the size of the cluster."""
+    # As in every process of Swell: otherwise which sizes a collection falls on decides the growth.
+    collect_seldom()
     return {
         f"decision on {n:,} jobs, {n // 2:,} nodes, s": round(whole_decision_s(n, n // 2), 3)
         for n in (2500, 5000, 10_000)
@@ -299,7 +302,7 @@ def page(figures: Mapping[str, object]) -> str:
             "line does not say otherwise.",
             "What the lines mean: [replaying traces](replay.md); what was tried: "
             "[ADR 180](adr/0180-what-a-replay-has-to-know.md), "
-            "[ADR 270](adr/0270-jobs-take-turns.md).",
+            "[ADR 270](adr/0270-jobs-take-turns.md), [ADR 305](adr/0305-jobs-come-together.md).",
             "",
             "| figure | value |",
             "| --- | --- |",
