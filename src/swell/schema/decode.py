@@ -26,6 +26,10 @@ from swell.schema.field_errors import MapKey, Path, render
 from swell.schema.scalars import INT_RANGES
 
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+# A schema of a custom resource, and what may stand in its place there.
+_DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+SCHEMA = f"{_DEFINITION}JSONSchemaProps"
+UNIONS: Mapping[str, type] = {f"{SCHEMA}OrArray": list, f"{SCHEMA}OrBool": bool}
 MILLI = 1_000_000  # a thousandth, in the nano units quantities are kept in
 
 _SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
@@ -87,6 +91,8 @@ class Decoders:
     def _compile(self, schema: Body, name: str = "") -> Decoder:
         if "$ref" in schema:
             return self.of(schema["$ref"])
+        if name in UNIONS:
+            return self._union(UNIONS[name])
         kind = schema.get("type")
         if kind == "array":
             return self._list(schema["items"])
@@ -99,6 +105,24 @@ class Decoders:
         if kind == "string" and schema.get("format") == "byte":
             return _base64
         return PLAIN.get(kind or "", _anything)
+
+    def _union(self, allowed: type) -> Decoder:
+        """The decoder of a schema, or of what may stand in its place.
+
+        Go decodes these by a function of their own, so that unknown fields inside are dropped and
+        nobody is told.
+        """
+
+        def decode(value: object, path: Path, _unknown: list[str]) -> object:
+            if type(value) is dict:
+                return self.of(SCHEMA)(value, path, [])
+            if type(value) is list and allowed is list:
+                return [self.of(SCHEMA)(item, (path, n), []) for n, item in enumerate(value)]
+            if type(value) is not allowed and allowed is bool:
+                raise DecodeError(path, f"a schema or a boolean is wanted, not {_describe(value)}")
+            return value if type(value) is allowed else {}
+
+        return decode
 
     def _struct(self, schema: Body, zeros: Mapping[str, list[str]]) -> Decoder:
         kept_zeros = frozenset((*schema.get("required", ()), *zeros.get("pointers", ())))

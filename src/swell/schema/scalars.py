@@ -97,9 +97,13 @@ def _enum_test(allowed: list[object]) -> Test:
     # A set, because both the allowed values and those to be tested may be many.
     plain = {item for item in allowed if not isinstance(item, dict | list)}
     other = [item for item in allowed if isinstance(item, dict | list)]
+    whole = {item for item in plain if type(item) is int}
 
     def test(value: object, path: Path, errors: Errors) -> None:
         if value in other if isinstance(value, dict | list) else value in plain:
+            return
+        # Go converts a fraction to the type of the allowed value, and so cuts it.
+        if isinstance(value, float) and math.isfinite(value) and math.trunc(value) in whole:
             return
         some = allowed[:ENUM_SHOWN_MAX]
         shown = [item if isinstance(item, str) else json.dumps(item) for item in some]
@@ -214,7 +218,8 @@ def _multiple_of(schema: Body) -> Test:
     factor, odd = Decimal(str(schema["multipleOf"])), _odd_limit(schema, "multipleOf")
 
     def holds(value: object) -> bool:
-        if isinstance(value, float) and not math.isfinite(value):
+        # No number is a multiple of nothing; Kubernetes does not refuse such a factor.
+        if factor <= 0 or (isinstance(value, float) and not math.isfinite(value)):
             return False
         # A real server compares whole numbers with the factor's whole part.
         if isinstance(value, int) and odd is None:
