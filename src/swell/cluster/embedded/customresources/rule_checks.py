@@ -107,6 +107,11 @@ def _text_errors(raw: Body, where: str) -> Iterator[FieldError]:
         yield field_errors.not_supported(f"{where}.reason", raw["reason"], REASONS)
 
 
+def _unused_old(raw: Body, where: str) -> FieldError:
+    detail = "may not be set if oldSelf is not used in rule"
+    return field_errors.invalid(f"{where}.optionalOldSelf", raw["optionalOldSelf"], detail)
+
+
 def _expression_errors(
     raw: Body, schema: Body, place: RulePosition, where: str, errors: list[FieldError]
 ) -> float:
@@ -115,6 +120,7 @@ def _expression_errors(
         errors.append(
             field_errors.invalid(f"{where}.fieldPath", raw["fieldPath"], "must be a valid path")
         )
+        return 0.0  # a real server compiles no rule of a schema that is wrong itself
     type_ = type_of(schema, root=place.root or bool(schema.get(EMBEDDED)))
     if type_ is None:
         errors.append(field_errors.invalid(f"{where}.rule", raw["rule"], "the schema has no type"))
@@ -124,13 +130,14 @@ def _expression_errors(
     except ExpressionError as error:
         detail = f"compilation failed: {error}"
         errors.append(field_errors.invalid(f"{where}.rule", raw["rule"], detail))
+        if raw.get("optionalOldSelf") is not None:
+            errors.append(_unused_old(raw, where))
         return 0.0
     if rule.uses_old and not place.correlated:
         detail = "oldSelf cannot be used on the uncorrelatable portion of the schema"
         errors.append(field_errors.invalid(f"{where}.rule", raw["rule"], detail))
     if rule.optional_old and not rule.uses_old:
-        detail = "may not be set if oldSelf is not used in rule"
-        errors.append(field_errors.invalid(f"{where}.optionalOldSelf", True, detail))
+        errors.append(_unused_old(raw, where))
     # Without a bound, as many values are assumed as one request can carry.
     cost = rule.program.cost * (place.times if place.times is not None else n_values_max(schema))
     if cost > RULE_COST_MAX:
