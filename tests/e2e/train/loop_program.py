@@ -183,6 +183,19 @@ def refusals_of_another_wrappers_checkpoint() -> list[str]:
     return said
 
 
+def modes_of_a_sharded_model() -> list[bool]:
+    """What the script sets after it has made the model holds in every group."""
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    model = Elastic(net, optimizer, wrap=train.fsdp)
+    model.module[1].eval()
+    model.module[0].bias.requires_grad_(False)
+    _ = model.size
+    linear, norm = model.module
+    model.finish()
+    return [linear.training, norm.training, linear.weight.requires_grad, linear.bias.requires_grad]
+
+
 def updates_of_a_step_with_an_error() -> int:
     """An update that was applied is not done again, though the script had an error after it."""
     _, optimizer, model = made()
@@ -235,6 +248,7 @@ def main() -> None:
         "own group": refusal(a_group_of_the_scripts_own),
         "history": refusal(a_loss_with_its_history),
         "another wrapper": refusals_of_another_wrappers_checkpoint(),
+        "modes": modes_of_a_sharded_model(),
         "updates": updates_of_a_step_with_an_error(),
         "optimizers": refusal(lambda: Elastic(torch.nn.Linear(1, 1), several)),
     }

@@ -296,6 +296,7 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
         "the checkpoint was made with `wrap=train.fsdp`, in shards",
     ]
     assert found == {
+        "modes": [True, False, True, False],
         "updates": 2,
         "scaler": True,
         "left out": True,

@@ -257,6 +257,7 @@ class ShardedLearner:
         """A new module, sharded over this group, and the optimizer with its parameters."""
         mesh = init_device_mesh(self._collectives.device.type, (self._size,))
         module = copy.deepcopy(self._template)
+        _take_modes(module, self.module)
         units = [part for part in module.modules() if self._is_unit(module, part)]
         for unit in units:
             fully_shard(unit, mesh=mesh, **self._wrap.options)
@@ -392,6 +393,15 @@ class ShardedLearner:
     def joined_parts(self, parts: list[PackedState]) -> Any:
         trees = [self.codec.unpack(part) for part in parts]
         return {"ledger": trees[0]["ledger"], "learner": [tree["learner"] for tree in trees]}
+
+
+def _take_modes(module: torch.nn.Module, old: torch.nn.Module) -> None:
+    """Train, evaluate and freeze the parts that the script has set so since it made the model."""
+    parts, parameters = dict(old.named_modules()), dict(old.named_parameters())
+    for name, part in module.named_modules():
+        part.training = parts[name].training
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(parameters[name].requires_grad)
 
 
 def _without_parameters(module: torch.nn.Module) -> torch.nn.Module:
