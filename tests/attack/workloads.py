@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from swell.cluster.home import lock_holder
-from tests.attack import controllers, processes, streams
+from tests.attack import controllers, pages, processes, streams
 from tests.attack.harness import Attack, Target, limit_memory, measure
 from tests.attack.objects import pod
 from tests.contract.raw import Raw
@@ -208,6 +208,7 @@ ATTACKS: dict[str, Attack] = {
     **streams.ATTACKS,
     **processes.ATTACKS,
     **controllers.ATTACKS,
+    **pages.ATTACKS,
     "10000 variables": _many_variables,
     "NUL in variables and arguments": _odd_values,
     "names as paths": _path_tricks,
