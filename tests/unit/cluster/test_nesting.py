@@ -16,6 +16,8 @@ from swell.runtime.cluster import EventType
 from swell.runtime.errors import MalformedError
 
 PLAIN = AI_TRAINING_JOBS.untyped()
+# More than any Python reads: 3.13 reads 10,000, earlier ones 1,000 to 1,500.
+UNREADABLE = 20_000
 FORMS = {"lists": ("[", "]"), "objects": ('{"a":', "}"), "both": ('[{"]}\\"":', "}]")}
 
 
@@ -31,13 +33,14 @@ def job(name: str, deep: str = "1") -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("levels", [1_000, 9_900])
+@pytest.mark.parametrize("levels", [1_000, 9_900, UNREADABLE])
 def test_deep_object_hides_no_other_of_its_list(form: str, levels: int) -> None:
     """It is read without its deepest levels."""
     items = ", ".join((job("ant"), job("deep", nested(form, levels)), job("bee")))
     raw = f'{{"metadata": {{"resourceVersion": "9"}}, "items": [{items}]}}'.encode()
-    with pytest.raises(TooDeepError):
-        decode(raw, dict)
+    if levels == UNREADABLE:
+        with pytest.raises(TooDeepError):
+            decode(raw, dict)
     found = decode_list(raw, AI_TRAINING_JOBS)
 
     assert [one.metadata.name for one in found.items] == ["ant", "deep", "bee"]
@@ -66,13 +69,13 @@ def test_deep_answer_is_read() -> None:
 
 def test_plain_object_without_its_deepest_levels_is_malformed() -> None:
     """Somebody may write it again, and would take those levels away; others are read."""
-    items = f"{job('deep', nested('lists', 5_000))}, {job('ant')}"
+    items = f"{job('deep', nested('lists', UNREADABLE))}, {job('ant')}"
     found = decode_list(f'{{"items": [{items}]}}'.encode(), PLAIN)
 
     assert [(one.key, one.uid) for one in found.malformed] == [(Key("team", "deep"), "uid-deep")]
     assert len(found.items) == 1
     with pytest.raises(MalformedError):
-        decode_answer(job("deep", nested("lists", 5_000)).encode(), PLAIN)
+        decode_answer(job("deep", nested("lists", UNREADABLE)).encode(), PLAIN)
 
 
 @pytest.mark.parametrize(
