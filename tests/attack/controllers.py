@@ -159,14 +159,14 @@ def _workloads(target: Target) -> None:
     for n in range(8):
         spec = {"replicas": 0, "selector": selector, "template": template}
         _make(target, SETS, "apps/v1", "ReplicaSet", f"s{n}", spec=spec)
-    for n in range(100):
+    for n in range(40):
         spec = {"selector": {"app": "c"}, "clusterIP": "None", "ports": ports}
         _make(target, SERVICES, "v1", "Service", f"s{n}", spec=spec)
-    names = _pods(target, 150, {"nodeName": "nowhere"})
+    names = _pods(target, 30, {"nodeName": "nowhere"})
     _settle(target)
     _clear(target, PODS, names)
     _clear(target, SETS, [f"s{n}" for n in range(8)])
-    _clear(target, SERVICES, [f"s{n}" for n in range(100)])
+    _clear(target, SERVICES, [f"s{n}" for n in range(40)])
 
 
 def _chained_jobs(target: Target) -> None:

@@ -7,6 +7,7 @@ deleted is not adopted. This is the behaviour of Kubernetes' controller referenc
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -16,9 +17,12 @@ from swell.api.meta import Body, OwnerReference
 from swell.api.pod import LabelSelector, Pod
 from swell.api.resource import ApiObject, Resource
 from swell.cluster.embedded.controllers.pods import is_deleted
-from swell.cluster.embedded.selectors import from_label_selector
+from swell.cluster.embedded.selectors import LabelRequirements, from_label_selector
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.plan import PatchObject
+
+# A selector may have tens of thousands of values, and as many owners as there are wake for a pod.
+PARSED_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,31 @@ def controller_reference(owner: ApiObject, resource: Resource[object]) -> OwnerR
 
 def selects(selector: LabelSelector | None) -> Callable[[Pod], bool]:
     """The test of a pod's labels; without a selector no pod matches."""
-    parsed = from_label_selector(to_body(selector)) if selector is not None else None
+    parsed = _parsed.of(selector) if selector is not None else None
     return lambda pod: parsed is not None and parsed.matches(pod.metadata.labels)
+
+
+class _ParsedSelectors:
+    """The selectors that were parsed last: each is asked about many pods.
+
+    They are told apart as objects, which are frozen; one that is kept here keeps its identity.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[LabelSelector, LabelRequirements | None]] = OrderedDict()
+
+    def of(self, selector: LabelSelector) -> LabelRequirements | None:
+        found = self._kept.get(id(selector))
+        if found is not None:
+            return found[1]
+        parsed = from_label_selector(to_body(selector))
+        self._kept[id(selector)] = selector, parsed
+        if len(self._kept) > PARSED_MAX:
+            self._kept.popitem(last=False)
+        return parsed
+
+
+_parsed = _ParsedSelectors()
 
 
 def claim(
