@@ -6,14 +6,19 @@ has to say why: the columns of `get`, the first lines of `describe`, `explain`, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.up.machine import WITHIN_S, Machine, until
+from tests.e2e.up.machine import SWELL, WITHIN_S, Machine, until
+from tests.testbed.control_plane import running_control_plane
+from tests.testbed.processes import dies_with_parent
 
 pytestmark = pytest.mark.long
 TIMES = re.compile(r"\b\d+(m\d+)?s\b|\b\d+ s\b")
@@ -82,13 +87,52 @@ sdk: Restarting {PREEMPTED}; {FULL}
 """
 # The reasons of events that say why; others only say which phase a job is in.
 WHY = {"CannotEverFit", "TrainingJobFailed", "ClusterFull", "Preempted"}
+FLAGS = ("--cpu", "4", "--memory", "8Gi", "--name", "here")
+Cluster = Callable[[Machine], contextlib.AbstractContextManager[None]]
 EXPLAINED = ("default/", "Queue", "What would help", "-")
 
 
-def test_every_place_says_why(machine: Machine) -> None:
-    """Four jobs on a cluster of four cpus, one after the other."""
-    flags = ("--cpu", "4", "--memory", "8Gi", "--name", "here")
-    machine.swell("up", "--detach", *flags)
+@contextlib.contextmanager
+def on_kubernetes(machine: Machine) -> Iterator[None]:
+    """Our programs, and a node of this machine, beside a real kube-apiserver."""
+    with running_control_plane() as control_plane, contextlib.ExitStack() as running:
+        kubeconfig = str(control_plane.kubeconfig)
+        # Without a state folder of its own a command asks the cluster of KUBECONFIG.
+        machine.environ |= {"KUBECONFIG": kubeconfig, "SWELL_HOME": ""}
+        for parts in (
+            ("operator", "--install-crds"),
+            ("scheduler",),
+            ("node", *FLAGS),
+        ):
+            log = running.enter_context((machine.folder / f"{parts[0]}.log").open("wb"))
+            program = running.enter_context(
+                subprocess.Popen(
+                    [*dies_with_parent(signal.SIGTERM), *SWELL, *parts, "--kubeconfig", kubeconfig],
+                    env=machine.environment,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+            running.callback(program.terminate)
+        until(lambda: machine.swell("get", "queue", "default", expect=None).returncode == 0)
+        until(lambda: machine.swell("get", "node", "here-0", expect=None).returncode == 0)
+        yield
+
+
+@contextlib.contextmanager
+def on_this_machine(machine: Machine) -> Iterator[None]:
+    machine.swell("up", "--detach", *FLAGS)  # the machine ends it
+    yield
+
+
+@pytest.mark.parametrize("cluster", [on_this_machine, on_kubernetes])
+def test_every_place_says_why(cluster: Cluster, machine: Machine) -> None:
+    """Four jobs on a cluster of four cpus, one after the other; of a real server the same."""
+    with cluster(machine):
+        play(machine)
+
+
+def play(machine: Machine) -> None:
     machine.swell("run", "--detach", "--name", "never", "--cpu", "100", "--", "true")
     said(machine, "never", "CannotEverFit")
     assert told(machine, "never", "Pending CannotEverFit") == NEVER
