@@ -14,6 +14,7 @@ from tests.figures import Figure
 from tests.sim.autoscaler.classic import compare, turns_in_a_crowd
 from tests.sim.autoscaler.rules import OBSERVATION_S, Visibility
 from tests.sim.autoscaler.subject import SCENARIOS, autoscaler_subject, faultless
+from tests.sim.autoscaler.web import measure_beside_service
 
 N_CLASSIC = int(os.environ.get("AUTOSCALER_CLASSIC", "5"))
 HALF_AN_HOUR_S = 1800.0
@@ -73,3 +74,15 @@ def test_classic_scenario_waits_less_and_uses_more(seed: int, figure: Figure) ->
     assert with_.busy_arriving > without.busy_arriving
     assert with_.busy > without.busy
     assert with_.took_s < without.took_s
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["fulfillment", "goodput"])
+def test_jobs_fill_what_a_service_leaves(policy: str, figure: Figure) -> None:
+    """Beside a service that goes from 400 pods to 100 and back, nine tenths are used in the
+    trough, and all its pods come back."""
+    found = measure_beside_service(0, policy)
+    figure(f"beside a service, {policy}: {found}")
+
+    assert found.trough >= 0.9
+    assert found.wait_longest_s < 60
