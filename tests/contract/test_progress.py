@@ -145,6 +145,16 @@ def test_many_jobs_are_counted_as_they_are_created(swell: Swell) -> None:
     assert "fit-149 created" in told
 
 
+def test_sweep_counts_its_jobs_as_they_are_created(swell: Swell) -> None:
+    """The bar of the submission is gone when the sweep is followed, or left."""
+    line = ("sweep", "--detach", "--name", "s", "--array", "0-149", "-n", swell.namespace)
+    seen = shown(*line, "--", "true", environ={**os.environ})
+
+    assert "\r\x1b[Ksweep/s: submitting [" in seen
+    _, _, told = seen.rpartition("\r\x1b[K")
+    assert "sweep/s: 150 jobs submitted" in told
+
+
 def test_wait_shows_what_it_waits_for(swell: Swell) -> None:
     """A person who waits sees the state of the objects; the line goes when the wait ends."""
     assert swell.apply(JOB % 1).code == 0

@@ -85,6 +85,11 @@ def test_files_are_copied_both_ways(running: Machine, tmp_path: Path) -> None:
     assert (tmp_path / "back").read_bytes() == (source / "inner/large").read_bytes()
     missing = running.swell("cp", f"web:{tmp_path}/missing", str(tmp_path), expect=1)
     assert "No such file" in missing.stderr
+    for given in ((str(source), f"web:{there}"), (f"web:{there}", str(tmp_path / "again"))):
+        with on_terminal("cp", *given, environ=running.environment) as terminal:
+            assert terminal.ends() == 0
+        assert "copying KiB [" in terminal.seen or "copied " in terminal.seen
+        assert terminal.seen.endswith("\r\x1b[K")
 
 
 @contextmanager
