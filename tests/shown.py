@@ -57,7 +57,7 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
         Check("cluster killed", ("tests.e2e.up.killing", "--rounds", str(sizes.kills))),
         Check("cluster under load", ("tests.e2e.up.soak", "--seconds", str(sizes.soak_s))),
         Check("hostile requests", ("tests.contract.hostile", "--requests", "20000", *compare)),
-        Check("fuzzed inputs", ("tests.attack.fuzzing", "--inputs", "100000")),
+        Check("fuzzed inputs", ("tests.attack.fuzzing", "--inputs", "100000", "--each")),
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
         Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "20000")),
         Check("autoscaler equivalence", ("pytest", *AUTOSCALER_LAWS)),

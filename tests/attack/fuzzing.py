@@ -143,6 +143,13 @@ class FuzzReport:
     slow: list[str] = field(default_factory=list)
     longest_s: float = 0.0
 
+    def add(self, other: FuzzReport) -> None:
+        self.n_inputs += other.n_inputs
+        self.n_refused += other.n_refused
+        self.errors += other.errors
+        self.slow += other.slow
+        self.longest_s = max(self.longest_s, other.longest_s)
+
 
 def fuzz(n_inputs: int, seed: int, parsers: Sequence[Parser] = PARSERS) -> FuzzReport:
     rng = random.Random(seed)
@@ -175,12 +182,18 @@ def main() -> int:
     chosen = flags.parse_args()
     fuzzed = [one for one in PARSERS if not chosen.names or _is_named(one.name, chosen.names)]
     groups = [(one.name, [one]) for one in fuzzed] if chosen.each else [("all", fuzzed)]
-    is_bad = False
+    total = FuzzReport()
     for name, group in groups:
         report = fuzz(chosen.inputs, chosen.seed, group)
-        print(*report.errors[:20], *report.slow[:20], _figures(name, report), sep="\n", flush=True)  # noqa: T201
-        is_bad |= bool(report.errors or report.slow)
-    return int(is_bad)
+        _print(*report.errors[:20], *report.slow[:20], _figures(name, report))
+        total.add(report)
+    if chosen.each:
+        _print(_figures("all", total))
+    return int(bool(total.errors or total.slow))
+
+
+def _print(*lines: str) -> None:
+    print(*lines, sep="\n", flush=True)  # noqa: T201
 
 
 def _is_named(name: str, parts: Sequence[str]) -> bool:
