@@ -16,6 +16,7 @@ from swell.train.bus.messages import (
     MemberPhase,
     MemberStatus,
     Message,
+    PlanCommitted,
     Prepare,
     ProposePlan,
     StatusChange,
@@ -100,7 +101,11 @@ class Following:
         if line != self.up:
             return
         self.is_led = True
-        answer = self._know.acceptor.vote(message)
+        know = self._know
+        answer: Message | None = know.acceptor.vote(message)
+        if know.plan is not None and message.after < know.generation:
+            # This member has learned of a plan since they said hello, and nobody else may know it.
+            answer = PlanCommitted(know.plan, forms=False)
         if answer is not None:
             self._lines.send(line, answer)
 

@@ -378,6 +378,9 @@ class Leadership:
     def _count(self, plan: GroupPlan, now: float) -> None:
         """PlanCommitted the proposed plan when enough have accepted it."""
         if self._quorum(self._candidacy.accepted, now) is Quorum.NONE:
+            # Those who were to agree may have trained all without this member, which was frozen.
+            if self._have_others_finished(now):
+                self._know.finished = True
             return
         ready = {s.incarnation for s in self._attendance().ready}
         forms = not self._lost and all(m.incarnation in ready for m in plan.members)
