@@ -376,7 +376,7 @@ class Leadership:
             self._send(line, ProposePlan(self._candidacy.after, self._candidacy.ballot, plan))
 
     def _count(self, plan: GroupPlan, now: float) -> None:
-        """PlanCommitted the proposed plan when enough have accepted it."""
+        """Commit the proposed plan when enough have accepted it."""
         if self._quorum(self._candidacy.accepted, now) is Quorum.NONE:
             # Those who were to agree may have trained all without this member, which was frozen.
             if self._have_others_finished(now):
