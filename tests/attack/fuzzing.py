@@ -83,25 +83,54 @@ _CEL = (
     "lists.range(9)",
     ".matches('",
 )
+_JSON_EXAMPLE = json.dumps({"apiVersion": "v1", "kind": "Pod", **_BODY, "n": [1.5e3, -7, None]})
+_YAML_EXAMPLE = """# text
+apiVersion: v1
+metadata: &m {name: n, labels: {a: 'b', "c": "\\x41"}}
+spec:
+  - a: |
+      text
+    b: [1, 0x1f, 1e3, ~, true, 2001-01-01]
+  - <<: {x: y}
+    ? k
+    : >-
+      folded
+---
+kind: List
+"""
+_PATCH_EXAMPLE = json.dumps([
+    {"op": "test", "path": "/spec/a/0/b", "value": 1}, {"op": "add", "path": "/x~1y", "value": {}},
+    {"op": "copy", "from": "/spec", "path": "/spec/d/-"}, {"op": "remove", "path": "/spec/a/1"},
+    {"op": "move", "from": "/spec/d", "path": "/spec/z"}, {"op": "replace"}])  # fmt: skip
+_CEL_EXAMPLE = (
+    "self.filter(x, x > 3).map(x, [x, x]).exists(y, y[0] == 5) && s.matches('^t.*$') "
+    "? d.a[1].b == 'c' : s.substring(2, 5).split('')[0] in {'a': 1}"
+)
 PARSERS: tuple[Parser, ...] = (
-    Parser("json", lambda t: bodies.read_reported_json(_raw(t)), (ClusterError,), JSON),
-    Parser("yaml body", lambda t: bodies.read_yaml(_raw(t)), (ClusterError,), YAML),
-    Parser("yaml", yamldata.read_document, (ManifestSyntaxError,), YAML),
-    Parser("manifest", lambda t: manifest.read(t, "f.yaml"), (), (*YAML, *JSON)),
+    Parser("json", lambda t: bodies.read_reported_json(_raw(t)), (ClusterError,), JSON,
+           _JSON_EXAMPLE),
+    Parser("yaml body", lambda t: bodies.read_yaml(_raw(t)), (ClusterError,), YAML, _YAML_EXAMPLE),
+    Parser("yaml", yamldata.read_document, (ManifestSyntaxError,), YAML, _YAML_EXAMPLE),
+    Parser("manifest", lambda t: manifest.read(t, "f.yaml"), (), (*YAML, *JSON), _YAML_EXAMPLE),
     Parser("json patch", _patch, (JsonPatchError, ClusterError), (
         '[{"op":"add","path":"/spec/a/0","value":1},', '{"op":"copy","from":"/spec",', "]", "}",
         '"path":"/spec/d/x"}', '{"op":"move","from":"/spec/a","path":"/spec/d/y"}', ",", "[", "{",
-        '{"op":"test","path":"/spec/a/-1","value":{}}', '{"op":"remove","path":"/spec/a/0"}')),
+        '{"op":"test","path":"/spec/a/-1","value":{}}', '{"op":"remove","path":"/spec/a/0"}'),
+        _PATCH_EXAMPLE),
     Parser("label selector", selectors.parse_labels, (selectors.SelectorError,), (
-        "a", "=", "!=", " in ", "(", ")", ",", "!", " notin ", ">", "9" * 30, "x/y", "-", "==")),
+        "a", "=", "!=", " in ", "(", ")", ",", "!", " notin ", ">", "9" * 30, "x/y", "-", "=="),
+        "a=b,c!=d,e in (f,g),h notin (i),!j,k,l>3"),
     Parser("field selector", lambda t: selectors.parse_fields(t, _FIELDS), (
-        selectors.SelectorError,), ("metadata.name", "=", "!=", ",", "\\", "\\,", "==", "x")),
+        selectors.SelectorError,), ("metadata.name", "=", "!=", ",", "\\", "\\,", "==", "x"),
+        "metadata.name=a,spec.nodeName!=b\\,c"),
     Parser("json path", lambda t: jsonpath.find_first(_BODY, t), (), (
-        ".spec", ".a", "[*]", "[0]", "['b']", "[?(@.b==1)]", "{", "}", "\\.", "[", "]", "..", " ")),
+        ".spec", ".a", "[*]", "[0]", "['b']", "[?(@.b==1)]", "{", "}", "\\.", "[", "]", "..", " "),
+        "{.spec.a[?(@.b==1)].c}.x[0:2]..['y']"),
     Parser("quantity", quantity.parse, (quantity.QuantityError,), (
-        "1", "9" * 40, ".", "e", "Mi", "m", "-", "+", "E", "0", "Ki", "e9999999", " ")),
+        "1", "9" * 40, ".", "e", "Mi", "m", "-", "+", "E", "0", "Ki", "e9999999", " "), "-12.5e+3"),
     Parser("time", times.parse_time, (ValueError, OverflowError), (
-        "2030-01-01", "T", "00:00:00", "Z", "+01:00", ".", "9", "-", ":", "0001-01-01")),
+        "2030-01-01", "T", "00:00:00", "Z", "+01:00", ".", "9", "-", ":", "0001-01-01"),
+        "2030-02-28T23:59:59.123456789+14:00"),
     Parser("path", lambda t: routing.parse_resource_path(routing.split_path("/" + t)), (), (
         "/", "api", "apis", "v1", "%2f", "%", "%ff", "namespaces", "..", "status")),
     Parser("query", lambda t: options.list_options(options.parse_query(t), "n"), (ClusterError,), (
@@ -109,9 +138,10 @@ PARSERS: tuple[Parser, ...] = (
     Parser("accept", routing.negotiate, (ClusterError,), (
         "application/json", ";", ",", "q=", "as=Table", "*/*", "v=v1", "g=meta.k8s.io", "=")),
     Parser("pattern", compile_pattern, (PatternError,), (
-        "a", "(", ")", "*", "+", "[", "]", "{9}", "{1,999}", "|", "^", "$", "\\p{L}", "(?i)", ".")),
+        "a", "(", ")", "*", "+", "[", "]", "{9}", "{1,999}", "|", "^", "$", "\\p{L}", "(?i)", "."),
+        "^(?i:a|b{2,9})[^c-f\\\\d]*(x+)+$"),
     Parser("formats", _formats, (), ("1", "h", "s", ".", "-", ":", "/", "http://", "a@b", "T")),
-    Parser("expression", _evaluate, (ExpressionError, EvaluationError), _CEL),
+    Parser("expression", _evaluate, (ExpressionError, EvaluationError), _CEL, _CEL_EXAMPLE),
     *parsers.PARSERS,
 )  # fmt: skip
 
@@ -121,7 +151,9 @@ def _raw(text: str) -> bytes:
 
 
 def draw(rng: random.Random, parser: Parser) -> str:
-    """An input: pieces in a row, one of them repeated, or a little noise."""
+    """An input: pieces in a row, one of them repeated, or a little noise; or a spoilt example."""
+    if parser.example and rng.random() < 0.5:
+        return _spoilt(rng, parser)
     n_pieces = rng.choice([1, 2, 4, 8, 16, 40])
     pieces = rng.choices(parser.pieces, k=n_pieces)
     kind = rng.random()
@@ -131,6 +163,19 @@ def draw(rng: random.Random, parser: Parser) -> str:
         noise = (rng.randrange(0x20), rng.randrange(0x80), rng.randrange(0xD7FF))
         pieces[rng.randrange(n_pieces)] = chr(rng.choice(noise))
     return "".join(pieces)
+
+
+def _spoilt(rng: random.Random, parser: Parser) -> str:
+    """The example with some changes: pieces put in, parts left out, repeated, or exchanged."""
+    text = parser.example
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(len(text) + 1)
+        end = min(len(text), at + rng.choice([0, 1, 1, 4, 20, 200]))
+        part = text[at:end]
+        noise = chr(rng.choice((rng.randrange(0x20), rng.randrange(0x80), rng.randrange(0xD7FF))))
+        put = rng.choice((rng.choice(parser.pieces), "", noise, part * rng.choice([2, 50, 2_000])))
+        text = (text[:at] + put + text[end:])[:200_000]
+    return text
 
 
 @dataclass

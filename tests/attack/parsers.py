@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import zlib
 from base64 import b64encode
@@ -33,16 +34,21 @@ from swell.page.questions import QuestionError, asked_variant, pasted_job
 from swell.runtime.errors import ClusterError
 from swell.scheduler.plugins.resource_strategy_fit import chosen_by_pod
 from swell.train.bus.messages import decode_frame
+from tests.protobuf_bodies import encode_body
 
 
 @dataclass(frozen=True)
 class Parser:
-    """A parser, the errors by which it refuses, and pieces of inputs that it may take."""
+    """A parser, the errors by which it refuses, and pieces of inputs that it may take.
+
+    Of a whole example most changes are read further than of pieces in a row.
+    """
 
     name: str
     read: Callable[[str], object]
     refusals: tuple[type[Exception], ...]
     pieces: tuple[str, ...]
+    example: str = ""
 
 
 JSON = ('{"a":', '"b"', "[", "]", "{", "}", ",", ":", "1", "1e400", "9" * 30, "null", '"\\ud800"')
@@ -228,28 +234,86 @@ _QUERY = (
     "0",
 )
 
+_KUBECONFIG_EXAMPLE = """apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: 'https://h:6443', certificate-authority-data: aGk=}}]
+contexts: [{name: a, context: {cluster: a, user: a, namespace: n}}]
+users: [{name: a, user: {token: t, client-certificate-data: aGk=, exec: {command: c, args: [b]}}}]
+current-context: a
+"""
+_POD_EXAMPLE = json.dumps({"apiVersion": "v1", "kind": "Pod", **_POD})
+_JOB_EXAMPLE = """apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: j, labels: {a: b}}
+spec:
+  priority: 5
+  replicaSpecs:
+    trainer:
+      replicas: 2
+      template: {spec: {containers: [{name: aitj-main, image: i, command: [a, "b c"]}]}}
+"""
+_ANSWER_EXAMPLE = (
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "5;a=b\r\nhello\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n"
+)
+_STRATEGIC_EXAMPLE = json.dumps({"spec": {
+    "containers": [{"name": "c", "env": [{"name": "E", "$patch": "delete"}, {"name": "F"}]}],
+    "$setElementOrder/containers": [{"name": "c"}], "$retainKeys": ["containers"]}})  # fmt: skip
+_LIST_EXAMPLE = json.dumps(
+    {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [_POD]}
+)
+_EVENT_EXAMPLE = json.dumps({"type": "ADDED", "object": {
+    "apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob",
+    "metadata": {"name": "j", "namespace": "n", "uid": "u", "resourceVersion": "3"},
+    "spec": {"replicaSpecs": {"t": {"replicas": 2, "template": {"spec": {}}}}}}})  # fmt: skip
+_PROTOBUF_EXAMPLE = encode_body(
+    {"apiVersion": "v1", "kind": "Pod", **_POD, "status": {"phase": "Running", "podIP": "1.2.3.4"}}
+).decode("latin-1")
+_MARKS = '{"uid":"u","at":1.5,"reason":"r","names":["a"],"n":{"a":1}}'
+
 PARSERS = (
-    Parser("protobuf", _protobuf, (ClusterError,), _PROTOBUF),
+    Parser("protobuf", _protobuf, (ClusterError,), _PROTOBUF, _PROTOBUF_EXAMPLE),
     Parser("spdy", lambda t: list(SpdyDecoder().feed(_bytes(t))), (SpdyError,), _SPDY),
-    Parser("answer", _answer, (LostError, TooLargeError), _HTTP),
-    Parser("kubeconfig", _kubeconfig, (AccessError,), _KUBECONFIG),
-    Parser("list", lambda t: decode_list(_raw(t), PODS), (ClusterError,), _EVENT),
+    Parser("answer", _answer, (LostError, TooLargeError), _HTTP, _ANSWER_EXAMPLE),
+    Parser("kubeconfig", _kubeconfig, (AccessError,), _KUBECONFIG, _KUBECONFIG_EXAMPLE),
+    Parser("list", lambda t: decode_list(_raw(t), PODS), (ClusterError,), _EVENT, _LIST_EXAMPLE),
     Parser(
         "event",
         lambda t: decode_event(_raw(t), AI_TRAINING_JOBS, lambda *_: False),
         (ClusterError,),
         _EVENT,
+        _EVENT_EXAMPLE,
     ),
-    Parser("strategic merge", _strategic, (StrategicMergeError, ClusterError), _MERGE),
+    Parser(
+        "strategic merge",
+        _strategic,
+        (StrategicMergeError, ClusterError),
+        _MERGE,
+        _STRATEGIC_EXAMPLE,
+    ),
     Parser("queries of streams and logs", _queries, (), _QUERY),
     Parser("frame of members", lambda t: decode_frame(_bytes(t)), (ValueError,), _FRAME),
     Parser("report", lambda t: read_report(_raw(t)), (ReportError,), JSON),
     Parser("record of a job", _life, (), JSON),
-    Parser("mark of an end", lambda t: read_mark(_meta("x", t), "x"), (), ('{"uid":"u",', *JSON)),
-    Parser("mark of others", lambda t: marked(_meta("x", t), "x"), (), ('{"uid":"u",', *JSON)),
+    Parser(
+        "mark of an end",
+        lambda t: read_mark(_meta("x", t), "x"),
+        (),
+        ('{"uid":"u",', *JSON),
+        _MARKS,
+    ),
+    Parser(
+        "mark of others", lambda t: marked(_meta("x", t), "x"), (), ('{"uid":"u",', *JSON), _MARKS
+    ),
     Parser("mark of faults", lambda t: read_faults({FAULTS_ANNOTATION: t}), (), JSON),
     Parser("mark of an eviction", _group_of, (), JSON),
     Parser("weights of a pod", lambda t: chosen_by_pod({}, t, t), (), JSON),
-    Parser("job of the page", pasted_job, (QuestionError,), (*YAML, "kind: AITrainingJob\n")),
+    Parser(
+        "job of the page",
+        pasted_job,
+        (QuestionError,),
+        (*YAML, "kind: AITrainingJob\n"),
+        _JOB_EXAMPLE,
+    ),
     Parser("question of the page", _variant, (QuestionError,), ("7", ",", "a", "-", "'")),
 )

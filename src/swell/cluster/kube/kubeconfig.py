@@ -7,7 +7,6 @@ auth provider is only checked: `credentials` logs in.
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -210,7 +209,7 @@ def _material(owner: Body, name: str, folder: Path) -> bytes:
     if inline:
         try:
             return base64.b64decode(inline, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii's own, or for letters that are not ASCII
             raise AccessError(f"{name}-data: not base64: {error}") from error
     return _read(folder / file) if file else b""
 

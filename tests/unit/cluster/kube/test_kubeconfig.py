@@ -102,6 +102,17 @@ def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
         read_kubeconfig([path])
 
 
+@pytest.mark.parametrize("data", ["%", "aG", "aG\u7dfb="])
+def test_data_that_is_not_base64_is_refused(tmp_path: Path, data: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        CONFIG.replace("certificate-authority: ca.crt", f"certificate-authority-data: '{data}'")
+    )
+
+    with pytest.raises(AccessError, match="not base64"):
+        read_kubeconfig([path], "dev")
+
+
 def test_first_file_wins(tmp_path: Path, config: Path) -> None:
     """Of several files the first mention of a name counts."""
     first = tmp_path / "first"
