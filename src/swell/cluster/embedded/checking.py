@@ -21,8 +21,10 @@ from urllib.parse import quote
 from swell.api.meta import Body
 from swell.cluster.embedded.database import (
     FORMAT,
+    UNREADABLE,
     connect,
     create_tables,
+    foreign_parts,
     format_of,
     has_tables,
     put_row,
@@ -92,7 +94,7 @@ def check_file(
             contextlib.closing(_open(readable, in_use_by_us=in_use_by_us)) as connection,
         ):
             _read(connection, report, progress)
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         _add_fault(report, str(error))
     return report
 
@@ -182,6 +184,9 @@ def _read(connection: sqlite3.Connection, report: StoreReport, progress: StorePr
     if not has_tables(connection):
         report.faults.append("it has no tables: it is empty, or no store of ours")
         return
+    report.faults += [
+        f"it has a {part}, which is none of ours" for part in foreign_parts(connection)
+    ]
     with _faults_of(report):
         # SQLite looks at all pages in one go, and does not say how far it is.
         (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -231,14 +236,14 @@ def _readable_rows(connection: sqlite3.Connection, report: StoreReport) -> list[
     try:
         for row in read_rows(connection):
             rows.append(row)  # noqa: PERF402 - those before an error must be kept
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         why = str(error)
     else:
         return rows
     seen = {row[:3] for row in rows}
     last = rows[-1] if rows else None
     behind: list[Row] = []
-    with contextlib.suppress(sqlite3.Error):
+    with contextlib.suppress(*UNREADABLE):
         for row in read_rows(connection, backwards=True):
             if row[:3] in seen:
                 break
@@ -253,7 +258,7 @@ def _faults_of(report: StoreReport) -> Iterator[None]:
     """Note what SQLite says instead of raising it."""
     try:
         yield
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         _add_fault(report, str(error))
 
 

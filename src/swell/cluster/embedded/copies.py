@@ -30,6 +30,7 @@ from swell.cluster.embedded.checking import (
 )
 from swell.cluster.embedded.database import (
     FORMAT,
+    UNREADABLE,
     WrongFormatError,
     connect,
     create_tables,
@@ -143,7 +144,7 @@ def restore_copy(
         try:
             if log.exists():  # a copy of a store whose server was killed
                 _copy_file(log, draft_log, progress)
-            with contextlib.suppress(sqlite3.Error):  # the check tells what is wrong
+            with contextlib.suppress(*UNREADABLE):  # the check tells what is wrong
                 _recover(draft)
             report = check_file(draft, progress=progress)
             if not report.is_sound:

@@ -25,6 +25,10 @@ from swell.cluster.embedded.rows import Row, RowProblem, examine
 from swell.cluster.embedded.storage import Storage
 from swell.cluster.private import open_private
 
+# Errors of a file that is no sound database. The text of SQLite's own may quote broken text of it,
+# which Python cannot decode.
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+_OWN = frozenset({("table", "object"), ("table", "counter"), ("table", "quarantine")})
 FORMAT = 2
 OBJECT_TABLE = """
 CREATE TABLE IF NOT EXISTS object (
@@ -241,6 +245,16 @@ def is_io_error(error: sqlite3.Error) -> bool:
 def format_of(connection: sqlite3.Connection) -> int:
     """The format's number; 0 for a file that has none, which is a new one."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def foreign_parts(connection: sqlite3.Connection) -> list[str]:
+    """The tables, views and triggers that no store has: a trigger may delete what is written."""
+    query = (
+        "SELECT type, name FROM sqlite_master WHERE type != 'index' AND name NOT LIKE 'sqlite_%'"
+    )
+    return [
+        f"{kind} {name}" for kind, name in connection.execute(query) if (kind, name) not in _OWN
+    ]
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:

@@ -374,6 +374,42 @@ def test_unsound_backup_is_not_restored(store: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (
+            "CREATE TRIGGER t AFTER INSERT ON object BEGIN DELETE FROM object; END",
+            "it has a trigger t",
+        ),
+        ("CREATE VIEW v AS SELECT * FROM object", "it has a view v"),
+        ("CREATE TABLE more (a)", "it has a table more"),
+    ],
+)
+def test_backup_that_would_change_the_store_is_not_restored(
+    store: Path, tmp_path: Path, spoil: str, said: str
+) -> None:
+    """A trigger in it would take away what the restored cluster acknowledges."""
+    backup = tmp_path / "backup.db"
+    write_copy(store, backup)
+    with closing(sqlite3.connect(backup)) as connection, connection:
+        connection.execute(spoil)
+
+    with pytest.raises(UnsoundCopyError, match=said):
+        restore_copy(backup, store, tmp_path / "aside.db")
+
+
+def test_backup_whose_schema_is_no_text_is_not_restored(store: Path, tmp_path: Path) -> None:
+    """SQLite quotes the broken name in its error, which Python cannot decode."""
+    backup = tmp_path / "backup.db"
+    write_copy(store, backup)
+    raw = backup.read_bytes()
+    assert b"CREATE TABLE object" in raw
+    for spoilt in (b"CREATE TABLE ob\xc7ect", b"CREATE T\xc7BLE object", b"\xc7REATE TABLE object"):
+        backup.write_bytes(raw.replace(b"CREATE TABLE object", spoilt))
+        with pytest.raises(UnsoundCopyError):
+            restore_copy(backup, store, tmp_path / "aside.db")
+
+
 def test_backup_of_the_former_release_can_be_restored(tmp_path: Path) -> None:
     """It is upgraded by the next start."""
     store = tmp_path / "store.db"
