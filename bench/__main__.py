@@ -69,6 +69,8 @@ def ratios_of(found: Mapping[str, object], asked: Mapping[str, Budget]) -> dict[
 
 def _summarise(ratios: Mapping[str, Mapping[str, float]]) -> None:
     every = [(name, label, ratio) for name, of in ratios.items() for label, ratio in of.items()]
+    if not every:
+        return
     missed = [one for one in every if one[2] < 1]
     print(f"\n{len(every) - len(missed)} of {len(every)} figures are as asked")
     for name, label, ratio in missed:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from bench.budgets import Budget, at_most
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.cluster.kube import calls
@@ -25,6 +26,16 @@ N_COMPARED = 20
 N_PODS = 200
 N_JOBS = 200
 POLL_S = 0.02
+
+ASKED: dict[str, Budget] = {
+    f"import swell, ms (median of {N_COMPARED})": at_most(60),
+    f"swell --help, ms (median of {N_COMPARED})": at_most(200),
+    "swell get, times python -c pass": at_most(5),
+    f"swell run -- true, ms (median of {N_COMPARED})": at_most(600),
+    f"apply of {N_JOBS} jobs, s": at_most(4),
+    f"sweep of {N_JOBS} jobs submitted after, s": at_most(5),
+    f"submit to process start, ms (median of {N_RUNS})": at_most(500),
+}
 
 
 def run() -> dict[str, object]:

@@ -48,7 +48,7 @@ NODE = "bench"
 BINDINGS = PODS.sub("binding", dict)
 T0 = 1_700_000_000.0
 ADDED = "history_added_percent"
-ASKED: dict[str, Budget] = {ADDED: at_most(3)}
+ASKED: dict[str, Budget] = {ADDED: at_most(3), "history_query_10000_s": at_most(0.3)}
 
 
 def run() -> dict[str, object]:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
+from bench.budgets import Budget, at_most
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.meta import Body
@@ -44,6 +45,14 @@ QUESTIONS = {
     ),
     "plan drain": ("drain", "node-00003"),
     "plan queue": ("queue",),
+}
+
+ASKED: dict[str, Budget] = {
+    "plan job that waits, s": at_most(6),
+    "plan job that starts, s": at_most(6),
+    "  at most: plan job that waits, MiB": at_most(1024),
+    "  at most: plan job that starts, MiB": at_most(1024),
+    "  of the time between two, %": at_most(1),
 }
 
 

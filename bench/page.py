@@ -21,6 +21,7 @@ from typing import Any
 
 import aiohttp
 
+from bench.budgets import Budget, at_most
 from bench.http import embedded_server
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
 from swell.api.meta import Body, Key
@@ -37,6 +38,11 @@ EVENTS_PER_S, MEASURED_S = 100, 15.0
 N_CALLS = 32
 WAIT_S = 300.0
 OWN = {OWN_HEADER: "1"}
+ASKED: dict[str, Budget] = {
+    "page_first_view_s": at_most(1.5),
+    "page_cpu_percent": at_most(10),
+    "page_delay_s": at_most(1),
+}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
