@@ -56,6 +56,17 @@ def test_create_config_map_of_literals_and_files(swell: Swell, tmp_path: Path) -
     assert "already exists" in again.err
 
 
+def test_what_the_server_warns_of_is_shown(swell: Swell) -> None:
+    """A patch with a field that no ConfigMap has changes nothing, and says why."""
+    swell.here("create", "configmap", "plain", "--from-literal", "a=b")
+    patched = swell.here("patch", "configmap", "plain", "-p", '{"dada": {"a": "c"}}')
+    quiet = swell.here("--quiet", "patch", "configmap", "plain", "-p", '{"dada": {"a": "c"}}')
+
+    assert (patched.code, patched.out) == (0, "configmap/plain patched (no change)\n")
+    assert patched.err == 'warning: unknown field "dada"\n'
+    assert (quiet.code, quiet.err) == (0, "")
+
+
 @pytest.mark.parametrize("form", [("secret", "generic"), ("secret",)])
 def test_create_secret(swell: Swell, form: tuple[str, ...]) -> None:
     """With kubectl's word before the name, and without."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from swell.cli.choice import ClusterChoice, CommandEnvironment, NoClusterError, 
 from swell.cli.command_line import CommandError, note
 from swell.cli.error_texts import CHECK_KUBECONFIG, CLUSTER_FAILURES, from_cluster_failure
 from swell.cli.options import ClusterOptions
+from swell.cli.output import printable
 from swell.cli.saved_choice import SavedChoiceError, read_saved_choice, saved_choice_file
 from swell.cluster.home import is_running
 from swell.cluster.kube.access import Access, AccessError
@@ -58,16 +59,30 @@ def connected(flags: ClusterOptions, *, writes: bool = False) -> Iterator[Cluste
     access = access_of(choice)
     if writes and not choice.embedded and sys.stderr.isatty():
         note(f"cluster: {access.context}")
-    with opened(choice, access) as connection:
+    with opened(choice, access, WarningNotes().add) as connection:
         yield connection
 
 
+class WarningNotes:
+    """Shows what the server warns of, each warning once in a command."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def add(self, text: str) -> None:
+        if text not in self._shown:
+            self._shown.add(text)
+            note(f"warning: {printable(text)}")
+
+
 @contextmanager
-def opened(choice: ClusterChoice, access: Access) -> Iterator[ClusterConnection]:
+def opened(
+    choice: ClusterChoice, access: Access, warn: Callable[[str], None] = lambda _: None
+) -> Iterator[ClusterConnection]:
     """Opens a cluster that was chosen. Errors of its calls are raised as CommandError."""
     client = None
     try:
-        client = OneShot(access, random.Random(), keeps_connection=True)  # noqa: S311
+        client = OneShot(access, random.Random(), keeps_connection=True, warn=warn)  # noqa: S311
         home = choice.kubeconfigs[0].parent if choice.embedded else None
         yield ClusterConnection(client, access, home)
     except CLUSTER_FAILURES as error:

@@ -30,6 +30,9 @@ _NO_CONTENT: Final = frozenset({204, 304})
 # int() would also take signs, underscores and "0x". A size of -1 would then count as nothing to
 # come, and the rest of the answer would pass the limit unseen.
 _HEX: Final = re.compile(rb"[0-9a-fA-F]+")
+# A code, who warns, and the text in quotes, in which a backslash stands before quotes and itself.
+_WARNING: Final = re.compile(rb'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
+_QUOTED: Final = re.compile(rb"\\(.)")
 
 
 class NotSentError(Exception):
@@ -55,6 +58,12 @@ class AnswerHead:
     @property
     def retry_after(self) -> str:
         return self.headers.get(b"retry-after", b"").decode("latin-1")
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the server warns of, in its order."""
+        texts = _WARNING.findall(self.headers.get(b"warning", b""))
+        return [_QUOTED.sub(rb"\1", text).decode("utf-8", "replace") for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,10 @@ def take_head(data: bytearray) -> AnswerHead | None:
     headers: dict[bytes, bytes] = {}
     for line in lines[1:]:
         name, _, value = line.partition(b":")
-        headers[name.lower()] = value.strip()
+        key = name.lower()
+        # Each warning has a header of its own.
+        before = headers[key] + b", " if key == b"warning" and key in headers else b""
+        headers[key] = before + value.strip()
     closes = headers.get(b"connection", b"").lower() == b"close"
     return AnswerHead(status, headers, closes or version == b"HTTP/1.0")
 

@@ -55,8 +55,10 @@ class OneShot:
         sleep: Callable[[float], None] = time.sleep,
         *,
         keeps_connection: bool = False,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._access = access
+        self._warn = warn
         self._keeps_connection = keeps_connection
         self._address = ServerAddress(access.server, access.tls_server_name)
         self._rng = rng
@@ -104,6 +106,8 @@ class OneShot:
         with port_errors(call), _closed_on_error(self._sent(call)) as connection:
             self._receive_until(lambda: reader.is_over, connection, reader)
         answer = reader.answer()
+        for text in answer.head.warnings:
+            self._warn(text)
         # Bytes behind the answer belong to no request: the next one must not take them for its own.
         if answer.head.is_last or reader.has_more or not self._keeps_connection:
             connection.close()

@@ -229,3 +229,26 @@ def test_connection_that_the_server_has_closed_is_not_written_to() -> None:
             return server.n_connections
 
     assert asyncio.run(main()) == 2
+
+
+def test_warnings_of_an_answer_are_told() -> None:
+    """Each has a header of its own, and quotes in it are escaped; an error may have some, too."""
+    warned: list[str] = []
+    headers = ('Warning: 299 - "a \\"b\\" \\\\ c"', 'Warning: 299 who "d, e"', "Warning: nonsense")
+    told = answer(200, POD, *headers)
+    refused = answer(404, b"{}", 'Warning: 299 - "gone"')
+
+    async def main() -> None:
+        async with scripted([told, refused]) as server:
+
+            def run() -> None:
+                client = OneShot(server.access, random.Random(1), warn=warned.append)
+                client.send(GET)
+                with pytest.raises(NotFoundError):
+                    client.send(GET)
+
+            await asyncio.to_thread(run)
+
+    asyncio.run(main())
+
+    assert warned == ['a "b" \\ c', "d, e", "gone"]
