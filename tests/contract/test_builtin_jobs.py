@@ -9,7 +9,6 @@ from tests.contract.controller_world import (
     TRACKING,
     Opened,
     World,
-    condition_of,
     finished,
     has,
     index_of,
@@ -260,44 +259,6 @@ def test_job_ends_at_its_deadline(opened: Opened) -> None:
 
         assert reasons(status)["Failed"] == "DeadlineExceeded"
         await world.until_pods(0)
-
-    play(opened, scenario)
-
-
-def test_suspended_job_waits(opened: Opened) -> None:
-    """A Job created suspended makes no pods and has not started; resumed, it does both."""
-
-    async def scenario(world: World) -> None:
-        await world.job("a", suspend=True)
-        status = await world.until_status(JOBS, "a", lambda s: has(s, "Suspended"))
-        assert "startTime" not in status
-        assert condition_of(status, "Suspended")["reason"] == "JobSuspended"
-        assert await world.pods() == []
-
-        await world.change(JOBS, "a", {"spec": {"suspend": False}})
-        await world.until_pods(1)
-        status = await world.until_status(JOBS, "a", lambda s: s.get("active") == 1)
-        assert status["startTime"]
-        assert condition_of(status, "Suspended")["status"] == "False"
-        assert condition_of(status, "Suspended")["reason"] == "JobResumed"
-
-    play(opened, scenario)
-
-
-def test_job_suspended_in_flight_gives_up_its_pods(opened: Opened) -> None:
-    """Suspending deletes the pods without counting them, and stops the clock."""
-
-    async def scenario(world: World) -> None:
-        await world.job("a", parallelism=2, completions=2)
-        await world.until_pods(2)
-        await world.change(JOBS, "a", {"spec": {"suspend": True}})
-        await world.until_pods(0)
-        status = await world.until_status(
-            JOBS, "a", lambda s: has(s, "Suspended") and "active" not in s
-        )
-
-        assert "failed" not in status
-        assert "startTime" not in status
 
     play(opened, scenario)
 
