@@ -78,12 +78,14 @@ async def fields(world: SimulatedWorld) -> None:
 
 
 async def preempted(world: SimulatedWorld) -> None:
-    """Rigid jobs that end at the first preemption, or the second; and one that is scaled."""
+    """Rigid jobs that end at the first preemption, the second or never; and one that is scaled."""
     user = await arrive(world)
     again = {"restartPolicy": "Always"}
     long = a_role(Pods(runs_s=400), replicas=3, **again)
     await user.submit("ant", {"trainer": long}, requeuePolicy="End")
     await user.submit("bee", {"trainer": long}, maxRetriesOnPreemption=1, saveSeconds=10)
+    longer = a_role(Pods(runs_s=700), replicas=2, **again)
+    await user.submit("dog", {"trainer": longer}, saveSeconds=world.chance.integer(0, 5, "dog"))
     sizes = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 6}
     scaled = a_role(Pods(runs_s=500), replicas=2, restartScope="Pod", **sizes, **again)
     await user.submit("cat", {"trainer": scaled}, scale={"replicas": 2})
@@ -92,6 +94,9 @@ async def preempted(world: SimulatedWorld) -> None:
         await user.edit("cat", {"scale": {"replicas": world.chance.integer(1, 6, "size", turn)}})
         for name in ("ant", "bee"):
             await preempt(world, name, within_s=15)
+    for _ in range(3):
+        await user.until_running("dog", 2)
+        await preempt(world, "dog", within_s=10)
 
 
 async def hang(world: SimulatedWorld) -> None:

@@ -517,6 +517,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator counts preemptions at every look": inside(
         decide, "with_preemptions", _counts_every_look
     ),
+    "operator takes preemptions for failures": inside(restarts, "made_room", lambda *_: False),
     "operator starts anew after the last preemption": inside(
         decide, "ending_by_preemption", lambda *_: None
     ),

@@ -44,6 +44,7 @@ from tests.sim.operator.node_rules import (
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.operator.story_rules import (
     AfterOthers,
+    PreemptedQueueAtOnce,
     PreemptionsCounted,
     RestartsHeld,
     ScaledAsAsked,
@@ -96,6 +97,7 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         RestartsHeld(world, history),
         AfterOthers(world, history),
         PreemptionsCounted(world, history),
+        PreemptedQueueAtOnce(world, history),
         ScaledAsAsked(world),
         HangsCalledSo(history),
     ]

@@ -1,4 +1,4 @@
-"""N5, D1 to D3: what restarts, begins, ends and grows only for what was asked for."""
+"""N5, D1 to D4: what restarts, begins, ends, waits and grows only for what was asked for."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ _STATUS_WRITE = f"patch {AI_TRAINING_JOBS}/status"
 # What was known that long before a write was sent, or longer, was known when it was decided on; and
 # how long after the hold has ended a write may still be said to belong to it.
 KNOWN_S, NOTICED_S = 20.0, 10.0
+
+# Restarts that are not charged either, and not because pods are gone.
+_OTHER_UNCHARGED = frozenset({JobReason.GANG_INCOMPLETE.value, JobReason.STRAGGLER.value})
 
 
 @dataclass
@@ -162,6 +165,28 @@ class PreemptionsCounted:
         limit = 0 if is_last else job.spec.max_retries_on_preemption
         if limit is not None and job.status.preemptions > limit:
             yield f"{commit.key} created after {job.status.preemptions} preemptions of {limit}"
+
+
+@dataclass
+class PreemptedQueueAtOnce:
+    """D4: a job whose pods made room for others queues anew without a back-off."""
+
+    world: SimulatedWorld
+    history: SoundHistory[AITrainingJob]
+    name: str = "D4 preempted jobs queue at once"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = self.history.judged(commit)
+        if before is None or after is None or self.history.is_repair(commit):
+            return
+        old, new = before.status, after.status
+        record = new.restart
+        if record is None or record == old.restart or new.preempted_epoch != old.epoch:
+            return
+        is_uncharged = new.uncharged != old.uncharged
+        is_gone = is_uncharged and new.creation_restarts == old.creation_restarts
+        if is_gone and new.reason not in _OTHER_UNCHARGED and record.not_before is not None:
+            yield f"{commit.key} was preempted and waits until {record.not_before}"
 
 
 @dataclass

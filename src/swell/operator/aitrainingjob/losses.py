@@ -14,7 +14,7 @@ from swell.api.aitrainingjob import AITrainingJobStatus, ScaleRecord
 from swell.api.meta import Condition
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob.causes import Cause, CauseKind
-from swell.operator.aitrainingjob.phases import active
+from swell.operator.aitrainingjob.phases import JobReason, active
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.operator.framework.status import MESSAGE_MAX
 from swell.operator.framework.waiting import (
@@ -29,6 +29,7 @@ from swell.operator.framework.waiting import (
 
 # After so long without a replaced pod, a complete job has not lost what it was said to lose.
 _SETTLED_S = 60.0
+_NOT_BY_SCHEDULER = frozenset({SHRUNK, JobReason.NODE_LOST.value, JobReason.GPU_FAULT.value})
 
 
 def with_losses(
@@ -51,6 +52,18 @@ def lasting_loss(status: AITrainingJobStatus) -> Condition | None:
     """The condition of a loss that the job has not made good."""
     held = disrupted_condition(status.conditions)
     return held if held is not None and held.status == "True" else None
+
+
+def made_room(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float) -> bool:
+    """Whether the scheduler took the pods that are gone, to give their room to others.
+
+    The pods told it while they were there. The group tells it of roles that are not counted as
+    preempted: elastic ones.
+    """
+    if status.preemptions and status.preempted_epoch == status.epoch:
+        return True
+    lost = lasting_loss(with_losses(snapshot, status, None, now))
+    return lost is not None and lost.reason not in _NOT_BY_SCHEDULER
 
 
 def with_loss_text(begun: Cause, status: AITrainingJobStatus) -> str:

@@ -26,6 +26,7 @@ from swell.api.backoff import Backoff
 from swell.api.times import format_time, has_passed, parse_time
 from swell.api.wording import count_of
 from swell.operator.aitrainingjob.causes import Cause, CauseKind, creating_since
+from swell.operator.aitrainingjob.losses import made_room
 from swell.operator.aitrainingjob.node_faults import still_avoided
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, covers, missing
 
@@ -123,14 +124,16 @@ def begin(
     grown = len({cause.index for cause in chosen}) if scope is RestartScope.POD else 1
     counts = {role: status.restart_counts.get(role, 0) + grown for role in roles}
     # The back-off is counted by the role that failed; the restart count by all roles in scope.
-    k = _backoff(status, first.role, now) + 1
+    # A job that was preempted has not failed, and waits for room as long as the scheduler says.
+    is_preempted = first.kind is CauseKind.GONE and made_room(snapshot, status, now)
+    k = _backoff(status, first.role, now) + (not is_preempted)
     record = Restart(
         scope=scope,
         role=first.role,
         indexes=indexes,
         counts=counts,
         started_at=format_time(now),
-        not_before=None if k == 1 else format_time(now + BACKOFF.full_s(k - 1)),
+        not_before=None if k <= 1 or is_preempted else format_time(now + BACKOFF.full_s(k - 1)),
     )
     n_uncharged = grown if first.kind in _UNCHARGED else 0
     # A pod that is gone may be in the same record; it was not replaced for a failed creation.

@@ -228,6 +228,22 @@ def test_elastic_job_that_restarts_one_pod_keeps_running() -> None:
     assert scene.status.backoff == {"trainer": 3}
 
 
+def test_elastic_job_that_makes_room_queues_anew_at_once() -> None:
+    """Its preemptions are not counted, but the record on its group tells of them."""
+    sizes = {"minReplicas": 2, "maxReplicas": 4, "edlPolicy": "Manual"}
+    scene = Scene(a_job({"trainer": a_role(replicas=2, **sizes)})).running()
+    for _ in range(4):
+        evicted(scene).settle()
+        scene.goes(T0, T1).settle()
+
+        assert {T0, T1} <= scene.pods.keys()
+        for name in (T0, T1):
+            scene.starts(name)
+        scene.settle().after(60).settle().after(60)
+
+    assert not any(scene.status.backoff.values())
+
+
 def test_losses_do_not_replace_each_other_for_ever() -> None:
     """Two records of about the same time, one by a clock that is ahead, end in one condition."""
     ahead = format_time(START + 3600)

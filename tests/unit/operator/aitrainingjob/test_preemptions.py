@@ -26,7 +26,7 @@ def preempted(scene: Scene) -> Scene:
 
 
 def goes_on(scene: Scene) -> Scene:
-    scene.leavers_go().settle().after(400).settle()  # beyond the back-off
+    scene.leavers_go().settle()
     for name in list(scene.pods):
         scene.starts(name)
     return scene.settle()
@@ -41,6 +41,24 @@ def test_preempted_job_queues_anew() -> None:
 
     assert scene.status.phase is Phase.RUNNING
     assert scene.status.restart_counts == scene.status.uncharged
+
+
+def test_preempted_job_queues_anew_at_once() -> None:
+    """It has not failed: no back-off grows, and the one that there is does not hold it."""
+    scene = Scene(a_job({"trainer": a_role(replicas=2, restartPolicy="Always")})).running()
+    for _ in range(3):
+        scene.fails(T0).settle().after(10).settle()
+        goes_on(scene)
+    for _ in range(5):
+        preempted(scene).leavers_go().settle()
+
+        assert {T0, T1} <= scene.pods.keys()
+        assert scene.status.backoff == {"trainer": 3}
+        goes_on(scene)
+    scene.fails(T0).settle()
+
+    assert scene.status.backoff == {"trainer": 4}
+    assert scene.look().wake_at == scene.now + 4
 
 
 def test_job_that_may_not_queue_again_ends() -> None:
