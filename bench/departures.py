@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+from bench.budgets import Budget, at_most
 from swell.api.meta import Body
 from tests.e2e.launch.programs import library_path
 from tests.e2e.up.machine import Machine
@@ -27,6 +28,7 @@ SAVE_EVERY_S = 5
 # How long all train before they are preempted: up to one interval of saves more than the least.
 TRAINS_S = 2.0
 WITHIN_S = 120.0
+ASKED: dict[str, Budget] = {"steps lost with, median": at_most(1)}
 SCRIPT = """\
 import json, os, sys, time
 import numpy as np
