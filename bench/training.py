@@ -50,6 +50,11 @@ FILE_STORE = {
     "PET_RDZV_CONF": "store_type=file,last_call_timeout=3,keep_alive_interval=1,"
     "keep_alive_max_attempt=5",
 }
+# As in docs/launch.md: torch's own store in a pod in which nothing else runs.
+KEEPER = (
+    "from signal import pause; from torch.distributed import TCPStore; "
+    "store = TCPStore('localhost', 29500, is_master=True, wait_for_workers=False); pause()"
+)
 KILLS = ("kill one", "kill the leader")
 RESIZES = ("4 to 2", "2 to 4")
 URGENT = "urgent"
@@ -98,6 +103,18 @@ WAYS: dict[str, tuple[TrainingWay, tuple[str, ...]]] = {
         (),
     ),
     "torchrun": (TrainingWay(TORCH, (*TORCHRUN, SCRIPT), TORCH_DDP, setup=C10D, host=0), ()),
+    "torchrun with a keeper": (
+        TrainingWay(
+            TORCH,
+            (*TORCHRUN, SCRIPT),
+            TORCH_DDP,
+            setup=C10D,
+            host=0,
+            variables={"PET_NNODES": f"1:{SIZE}"},
+            keeper=("-c", KEEPER),
+        ),
+        (),
+    ),
     "torchrun with a file": (
         TrainingWay(
             TORCH, (*TORCHRUN, SCRIPT), TORCH_DDP, setup=C10D, host=0, variables=FILE_STORE

@@ -50,6 +50,8 @@ class TrainingWay:
     setup: str = ""
     # The member that the others cannot do without, where that is not the one of rank 0.
     host: int | None = None
+    # The command of a pod of its own, role `master`, that keeps what members meet by.
+    keeper: tuple[str, ...] = ()
     # Whether its tensors are on a GPU, which the members share; the others see none.
     on_gpu: bool = False
 
@@ -161,6 +163,7 @@ class TrainingStage:
                 "spec": {"terminationGracePeriodSeconds": GRACE_S, "containers": [container]}
             },
         }
+        roles = {ROLE: role, **self._keeper()}
         return {
             "apiVersion": "elasticdeeplearning.ai/v1",
             "kind": "AITrainingJob",
@@ -168,9 +171,21 @@ class TrainingStage:
             "spec": {
                 "reporting": True,
                 "frameworkType": self.way.framework,
-                "replicaSpecs": {ROLE: role},
+                "replicaSpecs": roles,
             },
         }
+
+    def _keeper(self) -> dict[str, Body]:
+        if not self.way.keeper:
+            return {}
+        container: Body = {
+            "name": "aitj-main",
+            "image": "local",
+            "command": [str(self.way.python), *self.way.keeper],
+            "ports": [{"name": "aitj-29500", "containerPort": 29500}],
+        }
+        template = {"spec": {"containers": [container]}}
+        return {"master": {"replicas": 1, "restartPolicy": "OnFailure", "template": template}}
 
     # ---- its processes
 

@@ -68,8 +68,9 @@ What the words mean:
 - *torchrun* runs a plain DDP script that saves after every step, with the variables that the
   operator sets; the launcher and torchrun's `swell` backend run the same script. Its *leader* is
   the member that keeps the agents' store: when it dies all other agents end, and the operator
-  starts them again. *With a file* in a folder that all members share there is no such member
-  ([how](launch.md#torchrun-itself-with-the-rendezvous-backend-swell)).
+  starts them again. *With a keeper*, a pod in which nothing but that store runs, or *with a
+  file* in a folder that all members share, there is no such member
+  ([how](launch.md#when-the-keeper-of-the-store-dies)).
 
 ## How they were taken
 

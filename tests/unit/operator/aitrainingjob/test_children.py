@@ -397,6 +397,19 @@ def test_torchrun_keeps_its_store_in_pod_0_and_waits_for_seconds() -> None:
     assert "PET_RDZV_CONF" not in env_of(fixed, "fit-trainer-0")
 
 
+def test_role_master_keeps_the_store_of_all_agents() -> None:
+    """So that it may be a pod in which nothing else runs (docs/launch.md)."""
+    trainers = a_role(replicas=2, minReplicas=1, maxReplicas=4, edlPolicy="Auto")
+    roles = {"master": with_ports(a_role(replicas=1), 23456), "trainer": trainers}
+    scene = born(roles, frameworkType="pytorch")
+    pods = ("fit-master-0", "fit-trainer-0", "fit-trainer-1")
+    found = [env_of(scene, pod) for pod in pods]
+
+    assert {env["PET_RDZV_ENDPOINT"] for env in found} == {"fit-master-0.team:23456"}
+    hosts = [env["PET_RDZV_CONF"].split(",")[0] for env in found]
+    assert hosts == ["is_host=1", "is_host=0", "is_host=0"]
+
+
 def test_torchrun_does_not_share_its_store() -> None:
     """A shared store makes every agent crash after a resize; a user's own value comes last."""
     own = {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "0"}
