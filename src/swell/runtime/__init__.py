@@ -26,6 +26,7 @@ is decided on from a snapshot, and becomes a plan that the executor writes. In t
 - `metrics`: the metrics that the runtime exports.
 - `traces`: spans of passes, sent to a collector of OpenTelemetry.
 - `watchdog`: notices an event loop that stands still.
+- `garbage`: collections of garbage that keep nobody waiting.
 - `logs`: structured logging.
 - `logfile`: a log file of bounded size.
 """

@@ -54,6 +54,7 @@ from swell.operator.framework.program import operate
 from swell.operator.trainingjob.kind import training_job_kind
 from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock
+from swell.runtime.garbage import paced_collections
 from swell.runtime.health import HealthChecks
 from swell.runtime.manager import Manager
 from swell.runtime.watchdog import watch_loop
@@ -125,7 +126,7 @@ async def _run(
                 logs=parts.logs,
                 commands=parts.runtime,
             ) as served:
-                with watch_loop(served.metrics):
+                with watch_loop(served.metrics), paced_collections():
                     await parts.run()
     finally:
         await durable.close()

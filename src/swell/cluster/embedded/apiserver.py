@@ -8,6 +8,7 @@ write goes through `answer_large`: checking it takes so long that other requests
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeAlias, TypeVar
@@ -20,6 +21,7 @@ from swell.cluster.embedded.registry import Registry, ServedKind
 from swell.cluster.embedded.slices import take_all
 from swell.cluster.embedded.storage import NotDurableError, Storage, Stored
 from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.decided import Snapshot
 from swell.cluster.embedded.verbs.deleting import DeleteVerbs
 from swell.cluster.embedded.verbs.podverbs import PodVerbs
 from swell.cluster.embedded.verbs.reading import ReadVerbs
@@ -43,7 +45,7 @@ R = TypeVar("R")
 RunElsewhere: TypeAlias = Callable[[Callable[[], PendingWrite]], Awaitable[PendingWrite]]
 
 # Decisions about one large write that may be in vain because other clients write the same object.
-LARGE_TRIES_MAX = 3
+LARGE_TRIES_MAX = 6
 # As kube-apiserver creates them at its start.
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -73,6 +75,7 @@ class ApiServer:
         self._deletes = DeleteVerbs(self._core, self._reads)
         self._pods = PodVerbs(self._core, self._deletes)
         self._scales = ScaleVerbs(self._core, self._writes)
+        self._large_writes = asyncio.Lock()
         for kind in registry:
             # Of the kinds that share a collection, only the stored one schedules its objects.
             if kind.ttl_s and kind.conversion is None:
@@ -191,6 +194,10 @@ class ApiServer:
         """POST of a pod's `eviction`."""
         return self._pods.evict(kind, key, eviction, request)
 
+    def snapshot(self, kind: ServedKind, key: Key | None) -> Snapshot:
+        """The moment from which a copy of this server decides on a write of a key."""
+        return Snapshot(self._core, kind, key)
+
     # -- durability and start ----------------------------------------------------------------
 
     async def answer(self, verb: Callable[[], R]) -> R:
@@ -206,17 +213,19 @@ class ApiServer:
             await self.wait_durable(self.storage.version)
 
     async def answer_large(self, decide: Callable[[], PendingWrite], run: RunElsewhere) -> Written:
-        """Decide a write elsewhere, in a thread that is, and commit it here.
+        """Decide a write elsewhere, in a thread or a copy of the process, and commit it here.
 
         The decision is made again when its object, or another that it depends on, has changed
-        meanwhile; after some tries here, where nothing can change.
+        meanwhile, but not for ever (429). Large writes come one after the other from decision to
+        commit: those of one object would spoil each other's decisions.
         """
         try:
-            for _ in range(LARGE_TRIES_MAX):
-                write = await run(decide)
-                if self._writes.is_current(write):
-                    return self._writes.commit(write)
-            return self._writes.commit(decide())
+            async with self._large_writes:
+                for _ in range(LARGE_TRIES_MAX):
+                    write = await run(decide)
+                    if self._writes.is_current(write):
+                        return self._writes.commit(write)
+            raise refusals.changed_too_often()
         finally:
             await self.wait_durable(self.storage.version)
 

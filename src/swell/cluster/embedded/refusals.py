@@ -102,6 +102,16 @@ def too_many_large_bodies() -> ClusterError:
     return _refusal(429, "TooManyRequests", message, details)
 
 
+def changed_too_often() -> ClusterError:
+    message = "the object, or one that it depends on, changes all the time, please try again later"
+    details = StatusDetails(retry_after_seconds=1)
+    return _refusal(429, "TooManyRequests", message, details)
+
+
+def decision_too_slow(limit_s: float) -> ClusterError:
+    return _refusal(504, "Timeout", f"the request was not decided on within {limit_s:g} s")
+
+
 def object_too_large(n_bytes: int, limit: int) -> ClusterError:
     """An object that etcd would not store.
 

@@ -232,17 +232,15 @@ class _CompiledRules:
 
 
 def _compile(schema: Body, *, has_status: bool, is_large: bool) -> CustomRules:
-    """Compile a schema; of a large one, exempt the rules from later collections.
+    """Compile a schema; of a large one, exempt the rules from the next collections.
 
     They are hundreds of thousands of objects, and each collection that looks through them stalls
-    the server by half a second and more. They hold no cycles: whatever is frozen here is freed with
-    its last reference. Garbage with cycles would stay, so that it is collected before.
+    the server. Whatever else is exempt with them is looked at by the next collection of everything
+    (see `runtime.garbage`).
     """
-    if not is_large:
-        return CustomRules(schema, has_status=has_status)
-    gc.collect()
     rules = CustomRules(schema, has_status=has_status)
-    gc.freeze()
+    if is_large:
+        gc.freeze()
     return rules
 
 

@@ -16,6 +16,8 @@
 - `resource_request`: what such a request names, who asks, and the body that it sends.
 - `options`: the options in queries and bodies.
 - `payloads`: the bytes of a body, within their limits of size and time.
+- `forks`: long work in a copy of the process.
+- `largewrites`: writes that are decided there.
 - `bodies`: JSON and YAML bodies.
 - `protobuf`: protobuf bodies.
 - `responses`: objects, lists, events and Status objects as bytes.

@@ -16,10 +16,11 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.copies import backup_pieces
 from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
+from swell.cluster.embedded.http.forks import Forks, elsewhere
 from swell.cluster.embedded.http.gate import UNANSWERED, Gate, Passage
 from swell.cluster.embedded.http.metrics import METRICS, ServerMetrics
 from swell.cluster.embedded.http.options import is_true, parse_query
-from swell.cluster.embedded.http.payloads import PARSED_INLINE_BYTES_MAX, off_loop
+from swell.cluster.embedded.http.payloads import PARSED_INLINE_BYTES_MAX
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.routing import (
     JSON,
@@ -64,6 +65,7 @@ class Handler:
         self._resources = resources
         self._gate = gate
         self._port = port
+        self._forks = Forks()
         self._documents: dict[str, bytes] = {}
         self._revision = -1
 
@@ -78,11 +80,11 @@ class Handler:
         accept = _accept(request)
         if "yaml" in accept and (response.status >= 400 or not _is_plain(request)):
             if encoding_of(accept, is_status=response.status >= 400) == YAML:
-                await rewritten(responses.to_yaml, response)
+                await self._rewrite(responses.to_yaml, response, YAML)
         elif "pretty" in request.query_string and is_true(
             parse_query(request.query_string), "pretty"
         ):
-            await rewritten(responses.prettify, response)
+            await self._rewrite(responses.prettify, response, JSON)
         if responses.is_long(response):
             body = responses.body_bytes(response)
             headers = response.headers
@@ -91,6 +93,25 @@ class Handler:
             pieces = [body] if is_ended else [body, responses.LINE_END]
             return await responses.stream(request, pieces, headers, STALL_S, response.status)
         return response
+
+    async def _rewrite(
+        self, rewrite: Callable[[bytes], bytes], response: web.StreamResponse, media: str
+    ) -> None:
+        """Rewrite an answer of JSON; a large one elsewhere: it takes about a second a megabyte.
+
+        The largest stay plain JSON, which is YAML, too; and so does a stream.
+        """
+        body = responses.body_bytes(response)
+        if not isinstance(response, web.Response) or response.content_type != JSON:
+            return
+        if len(body) > REWRITTEN_BYTES_MAX:
+            return
+        if len(body) <= PARSED_INLINE_BYTES_MAX:
+            made = rewrite(body)
+        else:
+            made = await elsewhere(self._forks, lambda: rewrite(body), len(body))
+        response.body = made
+        response.headers["Content-Type"] = media
 
     async def _answer(self, passage: Passage) -> web.StreamResponse:
         request, segments, resource = passage.request, passage.segments, passage.resource
@@ -243,20 +264,6 @@ class Handler:
 def _is_namespace_of(path: ResourcePath) -> bool:
     """Whether a path ends at a namespace below a group, where nothing is."""
     return bool(path.group and path.namespace and not path.plural)
-
-
-async def rewritten(
-    rewrite: Callable[[web.StreamResponse], None], response: web.StreamResponse
-) -> None:
-    """Rewrite an answer; a large one off the loop, because that takes about a second a megabyte.
-
-    The largest stay plain JSON, which is YAML, too.
-    """
-    n_bytes = len(responses.body_bytes(response))
-    if n_bytes <= PARSED_INLINE_BYTES_MAX:
-        rewrite(response)
-    elif n_bytes <= REWRITTEN_BYTES_MAX:
-        await off_loop(lambda: rewrite(response))
 
 
 def _version() -> Body:

@@ -78,19 +78,25 @@ class ResourceRequest:
 
 async def object_body(request: ResourceRequest, context: RequestContext) -> Body:
     """An object sent as JSON, YAML or protobuf; duplicate fields are reported or refused."""
-    media = _body_type(request)
+    media = body_type(request)
     raw = await read_body(request.http)
+    return await parsed(lambda sent: read_object(request, context, media, sent), raw)
+
+
+def read_object(request: ResourceRequest, context: RequestContext, media: str, raw: bytes) -> Body:
+    """The object of a body, which has been received as a whole."""
     if media == PROTOBUF:
-        return await parsed(lambda sent: read_protobuf(sent, request.type_meta), raw)
+        return read_protobuf(raw, request.type_meta)
+    body: object
     if media in _YAML:
-        body, found = await parsed(read_yaml, raw)
+        body, found = read_yaml(raw)
         report_duplicates(found, context)
     else:
-        body, found = await parsed(read_reported_json, raw)
+        body, found = read_reported_json(raw)
         if found:
             report_duplicates([f'duplicate field "{path}"' for path in found], context)
             # Go decodes the second value of a field of a known type into the first one.
-            body = body if request.kind.custom else await parsed(read_merged, raw)
+            body = body if request.kind.custom else read_merged(raw)
     if body is None:
         return {}  # Go decodes null into an empty struct
     if not isinstance(body, dict):
@@ -103,14 +109,14 @@ async def delete_request(request: ResourceRequest) -> options.DeleteRequest:
     raw = await read_body(request.http) if request.http.body_exists else b""
     if not raw:
         return options.delete_request_from_query(request.query)
-    media = _body_type(request)
+    media = body_type(request)
     if media == PROTOBUF:
         return options.delete_request_from_body(read_protobuf(raw, ("v1", "DeleteOptions")))
     read = read_yaml if media in _YAML else read_reported_json
     return options.delete_request_from_body((await parsed(read, raw)).value)
 
 
-def _body_type(request: ResourceRequest) -> str:
+def body_type(request: ResourceRequest) -> str:
     """The media type of a body; 415 when bodies of the kind have no such form."""
     media = _media_type(request.http)
     if media in {"", JSON, *_YAML} or (media == PROTOBUF and not request.kind.custom):

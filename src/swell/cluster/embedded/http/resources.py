@@ -14,13 +14,14 @@ from swell.api import codec
 from swell.api.meta import Body, Key, StatusDetails
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.access.attributes import Identity, RequestAttributes
-from swell.cluster.embedded.access.index import GROUP as RBAC
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
 from swell.cluster.embedded.http.bodies import (
     read_reported_json,
     read_yaml,
 )
+from swell.cluster.embedded.http.forks import Forks, elsewhere
+from swell.cluster.embedded.http.largewrites import LargeWrites
 from swell.cluster.embedded.http.logs import (
     LogSource,
     parse_log_request,
@@ -29,7 +30,6 @@ from swell.cluster.embedded.http.logs import (
 )
 from swell.cluster.embedded.http.options import Query
 from swell.cluster.embedded.http.payloads import (
-    BODY_BYTES_MAX,
     PARSED_INLINE_BYTES_MAX,
     LargeBodies,
     off_loop,
@@ -38,10 +38,12 @@ from swell.cluster.embedded.http.payloads import (
 )
 from swell.cluster.embedded.http.resource_request import (
     ResourceRequest,
+    body_type,
     check_patch_options,
     delete_request,
     object_body,
     patch_kind,
+    read_object,
     report_duplicates,
 )
 from swell.cluster.embedded.http.responses import representation_of
@@ -66,6 +68,7 @@ from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.selectors import CACHED_LENGTH_MAX, SelectorError, parse_labels
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Deleted, Page, RequestContext
+from swell.cluster.embedded.verbs.writing import PendingWrite
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 
@@ -92,6 +95,8 @@ class Resources:
         self._logs = logs
         self._commands = commands
         self._large_bodies = LargeBodies()
+        self._forks = Forks()
+        self._large_writes = LargeWrites(api, self._forks)
 
     async def handle(
         self, http: web.BaseRequest, path: ResourcePath, query: Query, identity: Identity
@@ -232,11 +237,12 @@ class Resources:
             return responses.of_bytes(shown.page(page), 200, warnings)
         if shown.form is Form.OBJECT:
             if n_bytes > responses.STREAMED_BYTES_MIN and not _is_rewritten(request.http):
-                made = responses.headers(warnings)
+                head = responses.headers(warnings)
                 pieces = shown.page_pieces(page)
-                return await responses.stream(request.http, pieces, made, self._watches.stall_s)
+                return await responses.stream(request.http, pieces, head, self._watches.stall_s)
             return responses.of_bytes(shown.page(page), 200, warnings)
-        return responses.of_bytes(await off_loop(lambda: shown.page(page)), 200, warnings)
+        made = await elsewhere(self._forks, lambda: shown.page(page), n_bytes)
+        return responses.of_bytes(made, 200, warnings)
 
     async def _watch(self, request: ResourceRequest) -> web.StreamResponse:
         if negotiate(request.http.headers.get("Accept", ""), routed=False).media == YAML:
@@ -257,31 +263,41 @@ class Resources:
 
     async def _create(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("CreateOptions")
-        body = await object_body(request, context)
+        media, raw = body_type(request), await read_body(request.http)
         kind, namespace = request.kind, request.path.namespace
-        if _is_large(request):
-            written = await self._api.answer_large(
-                lambda: self._api.decide_create(kind, namespace, _copy(body), context), off_loop
-            )
+
+        def body() -> Body:
+            return read_object(request, context, media, raw)
+
+        def decide() -> PendingWrite:
+            return self._api.decide_create(kind, namespace, body(), context)
+
+        written = await self._large_writes.answer(request, None, context, decide, len(raw))
+        if written is not None:
             stored = written.stored
         else:
+            read = await parsed(lambda _: body(), raw)
             stored = await self._api.answer(
-                lambda: self._api.create(kind, namespace, body, context)
+                lambda: self._api.create(kind, namespace, read, context)
             )
         return responses.of_bytes(request.representation.object(stored), 201, context.warnings)
 
     async def _update(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("UpdateOptions")
-        body = await object_body(request, context)
+        media, raw = body_type(request), await read_body(request.http)
         kind, key, subresource = request.kind, request.key, request.path.subresource
-        if _is_large(request):
-            written = await self._api.answer_large(
-                lambda: self._api.decide_update(kind, key, _copy(body), context, subresource),
-                off_loop,
-            )
-        else:
+
+        def body() -> Body:
+            return read_object(request, context, media, raw)
+
+        def decide() -> PendingWrite:
+            return self._api.decide_update(kind, key, body(), context, subresource)
+
+        written = await self._large_writes.answer(request, key, context, decide, len(raw))
+        if written is None:
+            read = await parsed(lambda _: body(), raw)
             written = await self._api.answer(
-                lambda: self._api.update(kind, key, body, context, subresource=subresource)
+                lambda: self._api.update(kind, key, read, context, subresource=subresource)
             )
         updated = request.representation.object(written.stored)
         return responses.of_bytes(updated, 201 if written.created else 200, context.warnings)
@@ -291,27 +307,28 @@ class Resources:
         context = request.write_context("PatchOptions")
         check_patch_options(kind, context)
         raw = await read_body(request.http)
-        subresource = request.path.subresource
         if kind is PatchKind.APPLY:
             return await self._apply(request, context, raw)
         # A missing object is noticed before a patch that is none.
         current = await self._api.answer(lambda: self._api.get(request.kind, request.key))
-        patch = Patch(kind, (read := await parsed(read_reported_json, raw)).value)
-        if context.field_validation != "Ignore":
-            context.duplicates = read.duplicates
+        subresource = request.path.subresource
+
+        def patch() -> Patch:
+            return _read_patch(kind, raw, context)
+
+        def decide() -> PendingWrite:
+            return self._api.decide_patch(request.kind, request.key, patch(), context, subresource)
+
         # Operations of a patch may copy each other's results, so that they count several times.
-        if _is_large(request, 4 * len(raw) + len(current.raw)):
-            written = await self._api.answer_large(
-                lambda: self._api.decide_patch(
-                    request.kind, request.key, patch, context, subresource
-                ),
-                off_loop,
-            )
+        size = 4 * len(raw) + len(current.raw)
+        written = await self._large_writes.answer(request, request.key, context, decide, size)
+        if written is not None:
             stored = written.stored
         else:
+            read = await parsed(lambda _: patch(), raw)
             stored = await self._api.answer(
                 lambda: self._api.patch(
-                    request.kind, request.key, patch, context, subresource=subresource
+                    request.kind, request.key, read, context, subresource=subresource
                 )
             )
         return responses.of_bytes(request.representation.object(stored), 200, context.warnings)
@@ -321,18 +338,18 @@ class Resources:
     ) -> web.StreamResponse:
         """A server-side apply; unlike a patch it creates an object that is missing."""
         kind, key, subresource = request.kind, request.key, request.path.subresource
-        body, found = await parsed(read_yaml, raw)
-        report_duplicates(found, context)
-        if not isinstance(body, dict):
-            raise bad_request("the body of an apply must be an object")
-        if _is_large(request, len(raw)):
-            written = await self._api.answer_large(
-                lambda: self._api.decide_apply(kind, key, _copy(body), context, subresource),
-                off_loop,
-            )
-        else:
+
+        def body() -> Body:
+            return _read_config(raw, context)
+
+        def decide() -> PendingWrite:
+            return self._api.decide_apply(kind, key, body(), context, subresource)
+
+        written = await self._large_writes.answer(request, key, context, decide, len(raw))
+        if written is None:
+            read = await parsed(lambda _: body(), raw)
             written = await self._api.answer(
-                lambda: self._api.apply(kind, key, body, context, subresource)
+                lambda: self._api.apply(kind, key, read, context, subresource)
             )
         shown = request.representation.object(written.stored)
         return responses.of_bytes(shown, 201 if written.created else 200, context.warnings)
@@ -454,22 +471,20 @@ def _is_bindings(path: ResourcePath) -> bool:
     )
 
 
-def _is_large(request: ResourceRequest, n_bytes: int | None = None) -> bool:
-    """Whether a write is to be decided off the loop; by the size of its body if none is given.
-
-    A Scale is small whatever its body holds. Objects that expire are removed by reads, and what an
-    identity may grant to others comes from an index of roles: only the loop may use either.
-    """
-    kind = request.kind
-    size = n_bytes if n_bytes is not None else request.http.content_length or BODY_BYTES_MAX
-    grants = kind.is_review or kind.group == RBAC or kind.create_on_update
-    is_simple = request.path.subresource != "scale" and not kind.ttl_s and not grants
-    return size > PARSED_INLINE_BYTES_MAX and is_simple
+def _read_patch(kind: PatchKind, raw: bytes, context: RequestContext) -> Patch:
+    read = read_reported_json(raw)
+    if context.field_validation != "Ignore":
+        context.duplicates = read.duplicates
+    return Patch(kind, read.value)
 
 
-def _copy(body: Body) -> Body:
-    """A body for one decision, which may change it: the next try needs it as it was sent."""
-    return codec.decode(codec.encode(body), dict)
+def _read_config(raw: bytes, context: RequestContext) -> Body:
+    """The body of an apply."""
+    body, found = read_yaml(raw)
+    report_duplicates(found, context)
+    if not isinstance(body, dict):
+        raise bad_request("the body of an apply must be an object")
+    return body
 
 
 def _method(request: ResourceRequest) -> str:

@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 from swell.api import codec
 from swell.api.meta import Body, Status, StatusDetails
-from swell.cluster.embedded.http.routing import JSON, META_GROUP, YAML, Accepted, Form
+from swell.cluster.embedded.http.routing import JSON, META_GROUP, Accepted, Form
 from swell.cluster.embedded.http.tables.table import partial, table
 from swell.cluster.embedded.refusals import bad_request, not_acceptable
 from swell.cluster.embedded.registry import ServedKind
@@ -223,27 +223,24 @@ def representation_of(
     return Representation(kind, accepted.form, now, include or "Metadata", meta_version)
 
 
-def to_yaml(response: web.StreamResponse) -> None:
-    """Encode a JSON answer as YAML, with sorted keys as a real server has them."""
+def to_yaml(encoded: bytes) -> bytes:
+    """Encode JSON as YAML, with sorted keys as a real server has them."""
     import yaml
 
-    if isinstance(response, web.Response) and response.content_type == JSON:
-        value = codec.decode(body_bytes(response), object)
-        # The dumper takes several frames a level. Where they do not suffice the text stays as it
-        # is: JSON is YAML, too.
-        with contextlib.suppress(RecursionError):
-            text = yaml.dump(
-                value, Dumper=yaml.CSafeDumper, default_flow_style=False, width=1 << 20
-            )
-            response.body = text.encode()
-        response.headers["Content-Type"] = YAML
+    value = codec.decode(encoded, object)
+    # The dumper takes several frames a level. Where they do not suffice the text stays as it is:
+    # JSON is YAML, too.
+    with contextlib.suppress(RecursionError):
+        text: str = yaml.dump(
+            value, Dumper=yaml.CSafeDumper, default_flow_style=False, width=1 << 20
+        )
+        return text.encode()
+    return encoded
 
 
-def prettify(response: web.StreamResponse) -> None:
-    """Indent a JSON answer for people to read; a stream stays as it is."""
-    if isinstance(response, web.Response) and response.content_type == JSON:
-        value = json.loads(body_bytes(response))
-        response.body = json.dumps(value, indent=2, ensure_ascii=False).encode()
+def prettify(encoded: bytes) -> bytes:
+    """Indent JSON for people to read."""
+    return json.dumps(json.loads(encoded), indent=2, ensure_ascii=False).encode()
 
 
 def body_bytes(response: web.StreamResponse) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -40,6 +39,7 @@ from swell.cluster.embedded.http.streams import CommandSource
 from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
+from swell.runtime.garbage import paced_collections
 from swell.runtime.manager import Manager
 from swell.runtime.watchdog import watch_loop
 
@@ -108,8 +108,7 @@ async def _serve_until_stopped(
         ) as served:
             if on_ready is not None:
                 on_ready(served)
-            gc.freeze()  # the built-in kinds are served for ever: no collection looks through them
-            with watch_loop(served.metrics):
+            with watch_loop(served.metrics), paced_collections():
                 await manager.run(handle_signals=True)
     finally:
         await durable.close()

@@ -6,6 +6,7 @@
 - `watching`: filters, and a watch as a cursor on the log.
 - `applying`: server-side apply: checks, conflicts, and the managers to store.
 - `writing`: create, update, patch and apply.
+- `decided`: a decision on a write on its way from one process to another.
 - `deleting`: delete and deletecollection.
 - `podverbs`: bindings and evictions.
 - `scaling`: the scale subresource.

@@ -12,7 +12,7 @@ from swell.cluster.embedded.apiserver import LARGE_TRIES_MAX
 from swell.cluster.embedded.verbs.requests import RequestContext, Written
 from swell.cluster.embedded.verbs.writing import PendingWrite
 from swell.runtime.cluster import merge_patch
-from swell.runtime.errors import AlreadyExistsError, NotFoundError
+from swell.runtime.errors import AlreadyExistsError, NotFoundError, TooManyRequestsError
 from tests.unit.cluster.embedded.server import NAMESPACE, Server
 
 KEY = Key(NAMESPACE, "a")
@@ -73,7 +73,8 @@ def test_object_that_changed_meanwhile_is_decided_on_again() -> None:
     assert server.get("configmaps", "a")["data"] == {"mine": "1", "other": "1"}
 
 
-def test_object_that_changes_all_the_time_is_written_all_the_same() -> None:
+def test_object_that_changes_all_the_time_is_not_decided_on_for_ever() -> None:
+    """Nor is it decided on where nothing else can happen meanwhile: other clients would wait."""
     server = Server()
     server.create("configmaps", _config())
 
@@ -81,10 +82,33 @@ def test_object_that_changes_all_the_time_is_written_all_the_same() -> None:
         n = int(server.get("configmaps", "a")["metadata"]["resourceVersion"])
         server.patch("configmaps", "a", {"data": {"other": str(n)}})
 
-    _, n_decided = _write(server, _patch(server, {"mine": "1"}), *[disturb] * 10)
+    with pytest.raises(TooManyRequestsError):
+        _write(server, _patch(server, {"mine": "1"}), *[disturb] * LARGE_TRIES_MAX)
 
-    assert n_decided == LARGE_TRIES_MAX
-    assert server.get("configmaps", "a")["data"]["mine"] == "1"
+    assert "mine" not in server.get("configmaps", "a")["data"]
+
+
+def test_large_writes_of_one_object_do_not_spoil_each_other() -> None:
+    """Each is decided on what the one before it has left, although all come at once."""
+    server = Server()
+    server.create("configmaps", _config())
+    n_decided = 0
+
+    async def run(decide: Callable[[], PendingWrite]) -> PendingWrite:
+        nonlocal n_decided
+        n_decided += 1
+        write = decide()
+        await asyncio.sleep(0)
+        return write
+
+    async def all_at_once() -> None:
+        writes = [_patch(server, {f"k{n}": "v"}) for n in range(9)]
+        await asyncio.gather(*(server.api.answer_large(decide, run) for decide in writes))
+
+    asyncio.run(all_at_once())
+
+    assert n_decided == 9
+    assert len(server.get("configmaps", "a")["data"]) == 9
 
 
 def test_object_that_was_created_meanwhile_is_not_replaced() -> None:
