@@ -97,6 +97,8 @@ class Elastic:
         # The batch has had its step, and one was tried at least.
         self._is_stepped = self._is_begun = False
         self._finished = False
+        # The epochs of the last loop that has come to its end.
+        self._n_looped: int | None = None
         print_stacks_on_signal()
 
     # ---- the loop
@@ -150,6 +152,12 @@ class Elastic:
                 "the group was left after the loop before this one: say `final=False` in all loops"
                 " over `batches` but the last"
             )
+        if self._n_looped is not None and epochs <= self._n_looped:
+            raise TrainError(
+                f"a loop over `batches` with epochs={epochs} after one with epochs={self._n_looped}"
+                " has no batches: epochs count from the beginning of the training. For one epoch at"
+                " a time say `epochs=epoch + 1`, and `final=False` in all loops but the last"
+            )
         while not (self._is_over(source, epochs) and (not final or self._is_finished())):
             formed = engine.ready()
             batch = self._next_batch(source, batch_size, formed)
@@ -163,6 +171,8 @@ class Elastic:
                     "a batch without a step would come again for ever: train on it in"
                     " `with model.step():`, which may be left empty"
                 )
+        if source.n_samples != 0:
+            self._n_looped = epochs
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:

@@ -170,6 +170,51 @@ def a_loss_with_its_history() -> None:
             model.state["loss"] = loss_of(model, x, y)
 
 
+def an_optimizer_of_its_own() -> None:
+    """One that was made anew after `Elastic` was: the moments of the other would travel."""
+    net, _, model = made()
+    other = torch.optim.Adam(net.parameters())
+    for x, y in model.batches(DATA, 24):
+        with model.step():
+            loss_of(model, x, y).backward()
+            other.step()
+
+
+def a_parameter_outside_of_the_model(**options: Any) -> None:
+    net, factor = torch.nn.Linear(3, 1), torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([*net.parameters(), factor], lr=0.1)
+    model = Elastic(net, optimizer, **options)
+    for x, y in model.batches(DATA, 24):
+        with model.step():
+            (loss_of(model, x, y) * factor.sum()).backward()
+            optimizer.step()
+
+
+class Composed(torch.optim.Optimizer):  # type: ignore[misc]
+    """An optimizer that leaves its updates to another one."""
+
+    def __init__(self, parameters: Any, lr: float) -> None:
+        self._base = torch.optim.SGD(parameters, lr=lr)
+        super().__init__(self._base.param_groups, {})
+
+    def step(self) -> None:
+        self._base.step()
+
+
+def updates_of_other_optimizers() -> int:
+    """An optimizer may use another one, and one of another model is the script's own."""
+    _, optimizer, model = made(Composed)
+    other = torch.nn.Linear(3, 1)
+    others = torch.optim.SGD(other.parameters(), lr=0.1)
+    for x, y in model.batches(DATA, 12):
+        with model.step():
+            optimizer.zero_grad()
+            (loss_of(model, x, y) + loss_of(other, x, y)).backward()
+            optimizer.step()
+            others.step()
+    return model.steps
+
+
 def refusals_of_another_wrappers_checkpoint() -> list[str]:
     """Shards are no whole state, and a whole state is no shards."""
     said = []
@@ -247,6 +292,11 @@ def main() -> None:
         "closure": refusal(closure),
         "own group": refusal(a_group_of_the_scripts_own),
         "history": refusal(a_loss_with_its_history),
+        "other optimizer": refusal(an_optimizer_of_its_own),
+        "outside": refusal(a_parameter_outside_of_the_model),
+        "outside of shards": refusal(lambda: a_parameter_outside_of_the_model(wrap=train.fsdp)),
+        "several optimizers": updates_of_other_optimizers(),
+        "loader": refusal(lambda: samples_of(torch.utils.data.DataLoader(DATA))),
         "another wrapper": refusals_of_another_wrappers_checkpoint(),
         "modes": modes_of_a_sharded_model(),
         "updates": updates_of_a_step_with_an_error(),

@@ -275,6 +275,28 @@ def test_batches_in_parts_end_as_if_undisturbed(
         assert np.abs(np.array(final) - undisturbed).max() < 1e-5
 
 
+def test_layers_that_are_trained_later_end_as_if_undisturbed(cluster: TrainingCluster) -> None:
+    """A script thaws them in its second epoch; one that is new begins with them frozen."""
+    cluster.set_variable("THAWS", "1")
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "EPOCHS": EPOCHS, "THAWS": "1"}
+    output = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, capture_output=True)
+    undisturbed = np.array(json.loads(output.stdout.splitlines()[-1])["final"])
+    cluster.begin(2)
+    cluster.wait(lambda: any(f.get("step", 0) > 150 for f in cluster.facts()), WITHIN_S)
+    cluster.set_pace(SLOW_S)
+    killed = cluster.replace(1)
+    cluster.wait_for_size(1, killed, WITHIN_S)
+    cluster.wait_for_size(2, killed, WITHIN_S)
+    cluster.set_pace(0.0)
+
+    assert cluster.wait_for_end(600) == [0, 0]
+
+    finals = [fact["final"] for fact in cluster.facts() if "final" in fact]
+    assert len(finals) == 2
+    for final in finals:
+        assert np.abs(np.array(final) - undisturbed).max() < 1e-5
+
+
 def test_what_scripts_do_besides_the_plain_loop() -> None:
     """Scalers, streams with a length, threads; what cannot be all or nothing is refused."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
@@ -289,6 +311,10 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
     assert found.pop("optimizers").startswith("the optimizer is a list: give one optimizer")
     assert found.pop("own group").startswith("torch.distributed has a group already: Elastic forms")
     assert found.pop("history").endswith("a tensor with its history: keep `.detach()` of it")
+    assert found.pop("other optimizer").startswith("a Adam updates the model, and Elastic was not")
+    for name in ("outside", "outside of shards"):
+        assert found.pop(name).startswith("the optimizer has a parameter of shape (2,) that is not")
+    assert found.pop("loader").startswith("a DataLoader has cut its batches already")
     assert found.pop("another wrapper") == [
         "none",
         "the checkpoint was made without `wrap=train.fsdp`",
@@ -298,6 +324,7 @@ def test_what_scripts_do_besides_the_plain_loop() -> None:
     assert found == {
         "modes": [True, False, True, False],
         "updates": 2,
+        "several optimizers": 2,
         "scaler": True,
         "left out": True,
         "stream": 48,

@@ -117,8 +117,12 @@ def main() -> None:
     say(loaded=time.time() - STARTED)
     epochs = int(os.environ.get("EPOCHS", "6"))
     final: list[float] = []
+    thaws = int(os.environ.get("THAWS", "0"))
+    model.module[0].requires_grad_(not thaws)
     for x, y in model.batches(data, batch_size=N_BATCH, epochs=epochs):
         done = model.steps
+        if model.epoch >= thaws > 0:
+            model.module[0].requires_grad_(True)
         with model.step():
             pause()
             optimizer.zero_grad()

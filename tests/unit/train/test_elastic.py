@@ -124,6 +124,22 @@ def test_several_loops_and_gradients_by_hand() -> None:
     assert (model.size, model.rank) == (1, 0)
 
 
+def test_a_loop_that_can_have_no_batches_is_refused() -> None:
+    """Epochs count from the beginning: one each time round trains a third of what was meant."""
+    model = Elastic({"w": np.zeros(1)})
+
+    def train(epochs: int) -> None:
+        for _ in model.batches(4, 2, epochs=epochs):
+            with model.step():
+                pass
+
+    train(1)
+    with pytest.raises(TrainError, match=r"has no batches: epochs count from the beginning"):
+        train(1)
+    train(2)
+    assert model.steps == 4
+
+
 def test_a_batch_has_one_step() -> None:
     """Its samples would count twice, and others would be left out."""
     model = Elastic({"w": np.zeros(1)})

@@ -169,6 +169,13 @@ def source_of(data: Any, *, seed: int, shuffle: bool, workers: int = 0) -> Sampl
     is_indexed = hasattr(data, "__getitem__") and hasattr(data, "__len__")
     if is_indexed and not isinstance(data, Mapping | str) and not _is_iterable_dataset(data):
         return MapSource(data, seed=seed, shuffle=shuffle, workers=workers)
+    torch = sys.modules.get("torch.utils.data")
+    is_loader = torch is not None and isinstance(data, torch.DataLoader)
+    if is_loader and data.batch_sampler is not None:
+        raise TrainError(
+            "a DataLoader has cut its batches already: give its dataset; `batches` has batch_size,"
+            " shuffle, collate and workers of its own"
+        )
     if can_resume and workers:
         raise TrainError("workers load samples by their index; a stream has to load its own ahead")
     if can_resume:

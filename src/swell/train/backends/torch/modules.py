@@ -12,7 +12,12 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from swell.train.backends.torch.process_group import TorchCollectives
-from swell.train.backends.torch.updates import check_update, forget_unscaling
+from swell.train.backends.torch.updates import (
+    check_parameters,
+    check_update,
+    forget_unscaling,
+    refuse_other_optimizers,
+)
 from swell.train.backends.torch.weighting import GradientHook, RateFactor, weighted_outputs
 from swell.train.bus.plan import GroupPlan
 from swell.train.errors import TrainError
@@ -40,14 +45,17 @@ class ModuleLearner:
         wrap: Wrap | None,
     ) -> None:
         self._collectives, self._ledger, self.codec = collectives, ledger, codec
-        self.module, self._optimizer, self._wrap = module, optimizer, wrap
+        self.module, self.optimizer, self._wrap = module, optimizer, wrap
         self.measures: Measures | None = None
         self.hook = GradientHook()
         self.rate = RateFactor(optimizer)
         self._wrapper: Any = module
         self._size = 1
         self._before: tuple[dict[str, torch.Tensor], torch.Tensor] | None = None
-        self.has_updated = self._is_between_steps = False
+        self.has_updated = self._is_between_steps = self.is_updating = False
+        # Which parameters are trained, in the group's wrapper.
+        self._trains: tuple[bool, ...] = ()
+        refuse_other_optimizers(self)
         if optimizer is not None:
             optimizer.register_step_pre_hook(self._before_update)
             optimizer.register_step_post_hook(self._after_update)
@@ -57,6 +65,11 @@ class ModuleLearner:
         if is_ddp and not torch.is_grad_enabled():
             # DDP would exchange buffers, and a death during an evaluation would end the program.
             return self.module(*args, **kwargs)
+        if self._size > 1 and self._trained_parameters() != self._trains:
+            # A script has frozen or thawed layers: DDP averages those that it was made for.
+            self.detach(broken=False, leaving=False)
+            self.attach(0, self._size)
+            is_ddp = isinstance(self._wrapper, DistributedDataParallel)
         outputs = self._wrapper(*args, **kwargs)
         if is_ddp or self._size == 1:
             return outputs
@@ -74,16 +87,27 @@ class ModuleLearner:
             plan,
             rank,
             self.codec,
-            capture=lambda: {"ledger": self._ledger.capture(), "learner": self.capture()},
+            capture=lambda: {
+                "ledger": self._ledger.capture(),
+                "learner": self.capture(),
+                "trains": self._trained_parameters(),
+            },
             restore=self._take,
         )
 
     def _take(self, tree: Any) -> None:
         self.restore(tree["learner"])
+        # All members need wrappers for the same parameters, whatever the script of a newcomer does
+        # once it has come to the loop.
+        for parameter, is_trained in zip(self.module.parameters(), tree["trains"], strict=True):
+            parameter.requires_grad_(is_trained)
         self._ledger.restore(tree["ledger"])
 
+    def _trained_parameters(self) -> tuple[bool, ...]:
+        return tuple(parameter.requires_grad for parameter in self.module.parameters())
+
     def attach(self, rank: int, size: int) -> None:  # noqa: ARG002
-        self._size = size
+        self._size, self._trains = size, self._trained_parameters()
         if self._wrap is not None:
             self._wrapper = self._wrap(self.module)
         elif size > 1 and any(p.requires_grad for p in self.module.parameters()):
@@ -107,7 +131,7 @@ class ModuleLearner:
 
     def before_step(self, n_mine: int, weight: float) -> None:
         self.hook.weight, self.hook.n_samples = weight, n_mine
-        self.has_updated = self._is_between_steps = False
+        self.has_updated = self._is_between_steps = self.is_updating = False
         self.hook.measuring = bool(
             self.measures and self.measures.wants_norms(self._ledger.progress.step)
         )
@@ -139,13 +163,15 @@ class ModuleLearner:
     def _before_update(self, _: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         between = self._is_between_steps
         check_update(args, kwargs, has_updated=self.has_updated, is_between_steps=between)
+        check_parameters(self.optimizer, self.module)
         self._confirm()
+        self.is_updating = True
         self.hook.backward_done()
         self.rate.apply()
 
     def _after_update(self, *_: object) -> None:
         self.rate.take_back()
-        self.has_updated = True
+        self.has_updated, self.is_updating = True, False
 
     def _confirm(self) -> None:
         """On a GPU a collective that was aborted looks finished: wait for it, and then ask."""
@@ -156,15 +182,15 @@ class ModuleLearner:
     # ---- state
 
     def capture(self) -> Any:
-        optimizer = self._optimizer.state_dict() if self._optimizer is not None else None
+        optimizer = self.optimizer.state_dict() if self.optimizer is not None else None
         return {"net": dict(self.module.state_dict()), "optimizer": optimizer}
 
     def restore(self, tree: Any) -> None:
         if "net" not in tree:
             raise TrainError("the checkpoint was made with `wrap=train.fsdp`, in shards")
         self.module.load_state_dict(tree["net"])
-        if self._optimizer is not None and tree["optimizer"] is not None:
-            self._optimizer.load_state_dict(tree["optimizer"])
+        if self.optimizer is not None and tree["optimizer"] is not None:
+            self.optimizer.load_state_dict(tree["optimizer"])
 
     def joined_parts(self, parts: list[PackedState]) -> Any:
         return self.codec.unpack(parts[0])

@@ -26,7 +26,12 @@ from torch.distributed.tensor import DTensor
 from swell.train.backends.torch.local_updates import LocalUpdates, local_part, whole_tensor
 from swell.train.backends.torch.process_group import TorchCollectives
 from swell.train.backends.torch.tensors import TorchKind
-from swell.train.backends.torch.updates import check_update, forget_unscaling
+from swell.train.backends.torch.updates import (
+    check_update,
+    forget_unscaling,
+    parameter_names,
+    refuse_other_optimizers,
+)
 from swell.train.backends.torch.weighting import GradientHook, RateFactor, weighted_outputs
 from swell.train.bus.plan import GroupPlan
 from swell.train.errors import GroupBrokenError, TrainError
@@ -70,19 +75,19 @@ class ShardedLearner:
         redundancy: tuple[int, int],
     ) -> None:
         self._collectives, self._ledger, self.codec = collectives, ledger, codec
-        self.module, self._optimizer, self._wrap = module, optimizer, wrap
+        self.module, self.optimizer, self._wrap = module, optimizer, wrap
         self._n_copies, self._every = redundancy
         self.measures: Measures | None = None
         self.hook, self.rate = GradientHook(), RateFactor(optimizer)
         self._updates = LocalUpdates(optimizer)
         self.read_checkpoint: Callable[[], tuple[int, Any] | None] = lambda: None
-        names = {id(parameter): name for name, parameter in module.named_parameters()}
-        self._groups = [[names[id(p)] for p in group["params"]] for group in optimizer.param_groups]
+        self._groups = parameter_names(optimizer, module)
         self._template = _without_parameters(module)
         self._generation, self._rank, self._size = 0, 0, 1
         self._copies: dict[ShardKey, ShardCopy] = {ShardKey(0, 0): self._own_copy()}
-        self.has_updated = self._is_between_steps = False
+        self.has_updated = self._is_between_steps = self.is_updating = False
         self._random_state: torch.Tensor | None = None
+        refuse_other_optimizers(self)
         optimizer.register_step_pre_hook(self._before_update)
         optimizer.register_step_post_hook(self._after_update)
 
@@ -162,7 +167,7 @@ class ShardedLearner:
     def _common(self) -> PackedState:
         options = [
             {key: value for key, value in group.items() if key != "params"}
-            for group in self._optimizer.param_groups
+            for group in self.optimizer.param_groups
         ]
         buffers = {name: buffer.detach().clone() for name, buffer in self.module.named_buffers()}
         return self.codec.pack(
@@ -268,16 +273,16 @@ class ShardedLearner:
             buffer.copy_(tree["buffers"][name])
         self.module = module
         parameters = dict(module.named_parameters())
-        groups = self._optimizer.param_groups
+        groups = self.optimizer.param_groups
         for group, names, options in zip(groups, self._groups, tree["options"], strict=True):
             group["params"] = [parameters[name] for name in names]
             group.update(options)
-        self._optimizer.state = defaultdict(dict)
+        self.optimizer.state = defaultdict(dict)
         for entry in layout:
             if entry.key is not None:
                 parameter = parameters[entry.name]
                 dtype = getattr(torch, entry.spec.dtype)
-                self._optimizer.state[parameter][entry.key] = (
+                self.optimizer.state[parameter][entry.key] = (
                     _zeros_like(parameter, dtype)
                     if entry.is_sharded
                     else torch.zeros(entry.spec.shape, dtype=dtype)
@@ -299,7 +304,7 @@ class ShardedLearner:
         found = []
         for name, parameter in self.module.named_parameters():
             found.append(_entry(name, None, parameter, parameter))
-            state = self._optimizer.state.get(parameter, {})
+            state = self.optimizer.state.get(parameter, {})
             tensors = {k: state[k] for k in sorted(state) if isinstance(state[k], torch.Tensor)}
             found.extend(_entry(name, k, value, parameter) for k, value in tensors.items())
         return found
@@ -324,13 +329,13 @@ class ShardedLearner:
 
     def before_step(self, n_mine: int, weight: float) -> None:
         self.hook.weight, self.hook.n_samples = weight, n_mine
-        self.has_updated = self._is_between_steps = False
+        self.has_updated = self._is_between_steps = self.is_updating = False
         self._random_state = torch.get_rng_state()
 
     def undo_step(self) -> None:
         """Drop gradients; the state itself goes back to a copy in the next group."""
         self._updates.end()
-        self._optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         forget_unscaling(self._ledger.user)
         if self._random_state is not None:
             torch.set_rng_state(self._random_state)
@@ -355,11 +360,12 @@ class ShardedLearner:
         self._confirm()
         self.rate.apply()
         self._updates.begin(args, kwargs)
+        self.is_updating = True
 
     def _after_update(self, *_: object) -> None:
         self._updates.end()
         self.rate.take_back()
-        self.has_updated = True
+        self.has_updated, self.is_updating = True, False
 
     # ---- checkpoints
 
