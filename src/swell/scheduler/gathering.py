@@ -13,8 +13,6 @@ from heapq import nlargest
 from math import inf
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from swell.scheduler.hooks import CellScoresAhead
 from swell.scheduler.model.domain_tree import Cells
 from swell.scheduler.model.resources import Matrix, Vector
@@ -48,6 +46,7 @@ def gathered_nodes(
     search = _CellSearch(shape, n, cells, nodes, ahead)
     while len(search.chosen) < n and search.place_in_best_cell():
         pass
+    ahead.end(search.chosen)
     return search.chosen
 
 
@@ -111,7 +110,7 @@ class _CellSearch:
             if len(chosen) == self._n:
                 break
             best = max(scores)
-        self._ahead.place(cell, chosen[n_before:])
+        self._ahead.place(cell, len(chosen) - n_before)
         if len(chosen) < self._n:
             # The best node left is among these: all others of the cell are worse than each that was
             # looked at, and as many as there are tasks were.
@@ -147,18 +146,15 @@ class _CellSearch:
 
     def _first_node(self, highest: float) -> int:
         """Returns the first of all nodes with the highest score."""
-        tied: list[int] = (self._total == highest).nonzero()[0].tolist()
-        found: list[int] = []
-        untouched: list[int] = []
-        for cell in tied:
+        cells, found = self._cells, len(self._cells.of_node)
+        # By the first of all their nodes: hardly ever more than one or two have to be looked at.
+        for cell in cells.in_order((self._total == highest).nonzero()[0]):
+            if cells.firsts[cell] >= found:
+                break
             there = self._nodes_of.get(cell)
-            if there is None:
-                untouched.append(cell)
-            else:
-                found.append(there.first_best())
-        if untouched:
-            found.append(self._cells.first_best(self._rows[0], np.array(untouched)))
-        return min(found)
+            best = cells.first_best(self._rows[0], cell) if there is None else there.first_best()
+            found = min(found, best)
+        return found
 
     def _open(self, cell: int) -> _CellNodes:
         nodes, slots = self._cells.nodes_in(cell)

@@ -62,8 +62,11 @@ class CellScoresAhead(Protocol):
     def begin(self, shape: Shape) -> Vector:
         """Returns the score of every cell for a task of a shape, rounded."""
 
-    def place(self, cell: int, nodes: Sequence[int]) -> None:
-        """Places a task on each of these nodes of a cell, in thought."""
+    def place(self, cell: int, n: int) -> None:
+        """Places n tasks on nodes of a cell, in thought."""
+
+    def end(self, nodes: Sequence[int]) -> None:
+        """Remembers the nodes of all tasks that were placed in thought, one each."""
 
     def near(self, cell: int) -> tuple[slice | Indexes, Vector] | None:
         """Returns the cells whose scores change with tasks in one of them, and their scores.

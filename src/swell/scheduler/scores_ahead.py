@@ -47,7 +47,7 @@ class ScoresAhead:
         self._scores = scores
         self._dimensions = dimensions
         self._rows: dict[Shape, _Rows] = {}
-        self._taken_by: dict[tuple[Shape, int], _Amounts] = {}
+        self._taken_by: dict[tuple[Shape, int], tuple[_Amounts, _Amounts]] = {}
 
     def of_nodes(self, shape: Shape, cells: Cells) -> Matrix:
         """Returns the scores after 0, 1, 2 and 3 tasks started on each node: a row for each number.
@@ -90,28 +90,33 @@ class ScoresAhead:
         # Without the rows that are kept for names to come, half of them: this runs for every gang.
         width = len(self._dimensions.names)
         columns = nodes.states.columns(states)
-        idle = columns.idle[:width, None, :]
+        idle, allocatable = columns.idle[:width], columns.allocatable[:width]
         # All after none, all after one, and so on: one array for all, as its arithmetic costs
-        # less than the calls.
+        # less than the calls. Amounts are whole numbers, so the order of sums does not matter.
         size = (width, n * len(states))
-        taken = self._taken(shape, n)
-        room = idle - taken
-        fill = columns.allocatable[:width, None, :] - room
-        fill += shape.request[:width, None, None]
+        taken, asked = self._taken(shape, n)
+        fill = (allocatable - idle)[:, None, :] + asked
         fill /= columns.divisor[:width, None, :]
         found = scores.of_fill(shape, fill.reshape(size))
+        room = idle[:, None, :] - taken
         fitting = fits(shape, scores.usable(shape, room.reshape(size)))
         if not nodes.idle_is_future:
             room = columns.future[:width, None, :] - taken
             fitting &= fits(shape, scores.usable(shape, room.reshape(size)))
-        found[~fitting] = -np.inf
+        np.copyto(found, -np.inf, where=~fitting)
         return found.reshape(n, -1)
 
-    def _taken(self, shape: Shape, n: int) -> _Amounts:
-        """Returns what 0, 1, ... n - 1 tasks take of each resource that has a name."""
+    def _taken(self, shape: Shape, n: int) -> tuple[_Amounts, _Amounts]:
+        """Returns what 0, 1, ... n - 1 tasks take of each resource that has a name.
+
+        And after it what they and one more take.
+        """
         width = len(self._dimensions.names)
         found = self._taken_by.get((shape, n))
-        if found is None or len(found) != width:
-            amounts = np.multiply.outer(shape.request[:width], np.arange(float(n)))
-            found = self._taken_by[shape, n] = amounts[:, :, None]
+        if found is None or len(found[0]) != width:
+            taken, asked = (
+                np.multiply.outer(shape.request[:width], np.arange(first, first + n))[:, :, None]
+                for first in (0.0, 1.0)
+            )
+            found = self._taken_by[shape, n] = taken, asked
         return found

@@ -38,6 +38,7 @@ class Cells:
         self.members = [order[bounds[k] : bounds[k + 1]] for k in range(n)]
         # One node of each: what holds of it by its domains holds of all.
         self.firsts: Indexes = np.array([one[0] for one in self.members], dtype=np.intp)
+        self._are_in_order = bool((np.diff(self.firsts) > 0).all())
         # Amounts of nodes are laid out as a matrix whose columns have nodes of one cell each, so
         # that one maximum over its few rows is that of all columns. Cells of more nodes than others
         # have several columns; places that are left over belong to no node.
@@ -51,9 +52,6 @@ class Cells:
         column = self._starts[of_node[order]] + within // self.n_rows
         self.slots: Indexes = np.empty(len(order), dtype=np.intp)
         self.slots[order] = within % self.n_rows * self.n_columns + column
-        # The node of each place.
-        self._node_at = np.full(self.n_rows * self.n_columns, len(order), dtype=np.intp)
-        self._node_at[self.slots] = np.arange(len(order))
         self._nodes_in: dict[int, tuple[list[int], Indexes]] = {}
 
     def members_of(self, place: int) -> Places:
@@ -69,15 +67,14 @@ class Cells:
             found = self._nodes_in[cell] = (members.tolist(), self.slots[members])
         return found
 
-    def first_best(self, row: Vector, cells: Indexes) -> int:
-        """Returns the first of the nodes that are the best of one of these cells each."""
-        if not self._has_one_column_each:
-            return min(
-                int(nodes[row[self.slots[nodes]].argmax()])
-                for nodes in (self.members[cell] for cell in cells.tolist())
-            )
-        at = row.reshape(self.n_rows, self.n_columns).take(cells, axis=1).argmax(axis=0)
-        return int(self._node_at[at * self.n_columns + cells].min())
+    def in_order(self, cells: Indexes) -> Indexes:
+        """Returns some cells in the order of their first nodes; they come in that of numbers."""
+        return cells if self._are_in_order else cells[self.firsts[cells].argsort()]
+
+    def first_best(self, row: Vector, cell: int) -> int:
+        """Returns the first of the best nodes of a cell."""
+        nodes, slots = self.nodes_in(cell)
+        return nodes[int(row.take(slots).argmax())]
 
     def maxima(self, row: Vector) -> Vector:
         """Returns the highest amount in each cell, of a row that is laid out by cells."""
@@ -87,7 +84,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """One domain as it is described: its own nodes by place, and its children by name."""
+    """One domain as it is described: its own nodes by place, in order, and its children by name."""
 
     name: str
     created: str
@@ -337,9 +334,10 @@ class _Acceptance:
 
     def take(self, entry: TreeEntry) -> None:
         """Takes an entry in, or leaves it out with the reason."""
-        parts = [np.array(entry.places, dtype=np.intp)]
-        parts += [self.nodes_below(child) for child in entry.children if child in self._parts]
-        places: Places = np.unique(np.concatenate(parts))
+        places: Places = np.array(entry.places, dtype=np.intp)
+        below = [self.nodes_below(child) for child in entry.children if child in self._parts]
+        if below:
+            places = np.unique(np.concatenate([places, *below]))
         lineage = self._lineage(entry.name)
         wrong = (
             self._claim_problem(entry)

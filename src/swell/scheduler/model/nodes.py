@@ -90,7 +90,9 @@ class NodeTable:
         # A log of the places that changed, in order. A reader that remembers its length finds what
         # has changed since.
         self.changes = array("q")  # 64-bit numbers, which numpy can read without a copy
-        self.added: Added | None = None  # the latest of one kind
+        # The latest tasks of one kind that came, and that left again.
+        self.added: Added | None = None
+        self.left: Added | None = None
         # How many tasks take room either only now or only later. While there is none, as in most
         # sessions, `idle` and `future` are equal: amounts are whole numbers, whose sums are exact.
         self._n_leaving_or_coming = 0
@@ -362,6 +364,7 @@ class NodeTable:
     def take_off_alike(self, tasks: Sequence[Task], status: TaskStatus) -> None:
         """Undoes `add_alike` for tasks that are still where it put them."""
         shape, now = tasks[0].shape, TAKES_NOW[status]
+        self.left = Added(len(self.changes), len(self.changes) + len(tasks), shape, now)
         if now != TAKES_LATER[status]:
             self._n_leaving_or_coming -= len(tasks)
         states, state_of = self.states, self._state_of
@@ -450,7 +453,7 @@ class NodeTable:
         So do the numbers of states: those that no node has any more are forgotten now and then.
         """
         self.changes = array("q")
-        self.added = None
+        self.added = self.left = None
         if self._states.n > _STATES_PER_NODE_MAX * max(len(self), _COLUMNS_MIN):
             self._forget_states()
 

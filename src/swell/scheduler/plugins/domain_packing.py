@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from operator import mul
 from typing import Final
@@ -196,11 +197,10 @@ class PackingAhead:
         total = self._of_cells + self._of_shape
         return np.rint(total, out=total)
 
-    def place(self, cell: int, nodes: Sequence[int]) -> None:
-        """Places a task on each of these nodes of a cell, in thought."""
-        self._foreseen.extend(nodes)
-        n, request, all_points = len(nodes), self._request, self._points
-        for domain, used, factors, only, part in self._around(cell):
+    def place(self, cell: int, n: int) -> None:
+        """Places n tasks on nodes of a cell, in thought."""
+        request, all_points = self._request, self._points
+        for domain, used, factors, only, part in self._around_of.get(cell) or self._around(cell):
             total = 0.0
             for place, asked in enumerate(request):
                 amount = used[place] = used[place] + n * asked
@@ -214,6 +214,10 @@ class PackingAhead:
             else:
                 self._of_cells[self._tree.cells_of(domain)] += more
             all_points[domain] = points
+
+    def end(self, nodes: Sequence[int]) -> None:
+        """Remembers the nodes of all tasks that were placed in thought, one each."""
+        self._foreseen = array("q", nodes)
 
     def near(self, cell: int) -> tuple[slice | Indexes, Vector] | None:
         """Returns the cells of all domains that a cell is in, with their scores, rounded."""
@@ -251,7 +255,14 @@ class PackingAhead:
             and added.shape is self._shape
             and nodes.changes[begin:] == foreseen
         )
-        if not came_true:
+        if came_true:
+            pass
+        elif begin == end or _came_and_left(nodes, begin):
+            # The gang did not fit. Amounts are whole numbers, so taking it back leaves no trace.
+            n_in = Counter(map(self._tree.cells.of_node.item, foreseen))
+            for cell, n in n_in.items():
+                self.place(cell, -n)
+        else:
             changed = {*nodes.changes[begin:], *foreseen}
             if len(changed) > _FEW_NODES:
                 self._count_all()
@@ -276,6 +287,18 @@ class PackingAhead:
             points = _points(self._used[domain], self._factors[domain])
             self._of_cells[its_cells] += points - self._points[domain]
             self._points[domain] = points
+
+
+def _came_and_left(nodes: NodeTable, position: int) -> bool:
+    """Whether all that has changed since a position are tasks that came and left again."""
+    came, left, changes = nodes.added, nodes.left, nodes.changes
+    return (
+        came is not None
+        and left is not None
+        and (came.begin, came.end, left.end) == (position, left.begin, len(changes))
+        and (came.shape, came.now) == (left.shape, left.now)
+        and changes[came.begin : came.end] == changes[left.begin : left.end]
+    )
 
 
 def _only(cells: slice | Indexes) -> int | None:

@@ -70,13 +70,12 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
         return score if local is None else score + local * weight[IMAGES]
 
     def load_score(shape: Shape, fill: Matrix) -> Vector:
-        fill = np.minimum(fill, 1.0)
-        cpu, memory = fill[CPU], fill[MEMORY]
+        cpu, memory = np.minimum(fill[CPU], 1.0), np.minimum(fill[MEMORY], 1.0)
         score: Vector = cpu + memory
         score *= slope
         score += highest
         if gpu is not None and shape.request.item(gpu) > 0:
-            score -= of_deviation * deviation_of_three(cpu, memory, fill[gpu])
+            score -= of_deviation * deviation_of_three(cpu, memory, np.minimum(fill[gpu], 1.0))
         else:
             deviation = cpu - memory
             np.abs(deviation, out=deviation)

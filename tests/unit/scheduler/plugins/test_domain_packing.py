@@ -86,8 +86,10 @@ def test_foreseen_scores_are_those_counted_anew(seed: int) -> None:
             (stage.nodes.idle >= 4 * tasks[0].shape.request[:, None]).all(axis=0)
         )
         places = [int(random.choice(open_nodes)) for _ in tasks] if len(open_nodes) else []
-        for place in places if random.random() < 0.8 else []:
-            stage.ahead.place(stage.tree.cells.of_node.item(place), [place])
+        if random.random() < 0.8:
+            for place in places:
+                stage.ahead.place(stage.tree.cells.of_node.item(place), 1)
+            stage.ahead.end(places)
         if places and random.random() < 0.8:
             if random.random() < 0.2:
                 places.reverse()
@@ -96,12 +98,30 @@ def test_foreseen_scores_are_those_counted_anew(seed: int) -> None:
                 stage.snapshot.move_back_alike(tasks)
 
 
+@pytest.mark.parametrize("comes", [False, True])
+def test_gang_that_is_taken_back_leaves_no_trace(*, comes: bool) -> None:
+    stage = _Stage()
+    tasks = stage.pending("g")[:3]
+    places = [0, 5, 5]
+    before = stage.ahead.begin(tasks[0].shape).tolist()
+    for place in places:
+        stage.ahead.place(stage.tree.cells.of_node.item(place), 1)
+    stage.ahead.end(places)
+    if comes:
+        stage.snapshot.move_alike(tasks, TaskStatus.ALLOCATED, places)
+        stage.snapshot.move_back_alike(tasks)
+
+    assert stage.ahead.begin(tasks[0].shape).tolist() == before
+    assert stage.foreseen(tasks[0]) == stage.exact(tasks[0])
+
+
 def test_scores_of_cells_near_are_those_of_all() -> None:
     stage = _Stage()
     task = stage.pending("g")[0]
     for cell, nodes in enumerate(stage.tree.cells.members):
         before = stage.ahead.begin(task.shape)
-        stage.ahead.place(cell, nodes.tolist()[:1])
+        stage.ahead.place(cell, 1)
+        stage.ahead.end(nodes.tolist()[:1])
         found = before.copy()
         near = stage.ahead.near(cell)
         if near is not None:
@@ -128,7 +148,9 @@ def test_best_of_each_cell_is_found_however_many_nodes_cells_have(seed: int) -> 
     assert cells.maxima(row).tolist() == best
     tied = np.flatnonzero(np.array(best) == max(best))
     first = min(np.flatnonzero((scores == best[c]) & (of_node == c))[0] for c in tied.tolist())
-    assert cells.first_best(row, tied) == first
+    order = cells.in_order(tied)
+    assert [cells.firsts[cell] for cell in order] == sorted(cells.firsts[tied])
+    assert min(cells.first_best(row, cell) for cell in order) == first
 
 
 def test_gang_waits_where_domains_are_described_and_no_node_exists() -> None:
