@@ -7,8 +7,10 @@ the same pid is never taken for it.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
+import stat
 import sys
 
 LINUX = sys.platform.startswith("linux")
@@ -19,6 +21,9 @@ PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 
 _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 # Fields of /proc/PID/stat behind the name, counted from 0; see proc(5).
 _STATE_FIELD, _START_TICK_FIELD = 0, 19
+
+# Opens a place without reading it, which needs no right to do so.
+_PLACE = os.O_CLOEXEC | (os.O_PATH if LINUX else os.O_RDONLY)
 
 _loaded: list[ctypes.CDLL] = []
 
@@ -86,6 +91,43 @@ def unshare(flags: int) -> None:
 def mount(source: str, target: str, flags: int, kind: str = "") -> None:
     names = (source.encode(), target.encode(), kind.encode() or None)
     _check(_libc().mount(*names, ctypes.c_ulong(flags), None), f"{source} at {target}")
+
+
+def open_beneath(root: str, inner: str, *, make: bool = False) -> int:
+    """Returns a descriptor of what is at a path below a folder, going through no link.
+
+    Each step is taken from the folder that is open already: whoever may write below the root can
+    exchange a folder for a link at any time, but not lead the way out of the root. Missing folders
+    are made if asked. OSError, with the step, when something on the way is a link.
+    """
+    held = os.open(root, _PLACE)
+    for step in inner.split("/"):
+        outer = held
+        try:
+            held = _step(outer, step, make=make)
+        finally:
+            os.close(outer)
+        if stat.S_ISLNK(os.fstat(held).st_mode):
+            os.close(held)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), step)
+    return held
+
+
+def _step(folder: int, name: str, *, make: bool) -> int:
+    flags = _PLACE | os.O_NOFOLLOW
+    if name in {"", ".", ".."}:
+        raise OSError(errno.EINVAL, "no name of a file", name)
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        # Somebody else made it, or put something in its place, which the caller looks at.
+        return os.open(name, flags, dir_fd=folder)
+    return os.open(name, flags, dir_fd=folder)
 
 
 def set_writable(target: str, *, writable: bool, recursive: bool = False) -> None:

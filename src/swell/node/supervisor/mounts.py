@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .kernel import mount, set_writable, unshare
+from .kernel import mount, open_beneath, set_writable, unshare
 from .protocol import RunSpec
 
 # From linux/sched.h and linux/mount.h.
@@ -31,8 +31,7 @@ def enter_namespace(spec: RunSpec) -> None:
                 file.write(text)
     mount("none", "/", MS_REC | MS_PRIVATE)
     for source, target, read_only in spec.mounts:
-        _make_place(source, target, spec.stage)
-        mount(source, target, MS_BIND | MS_REC)
+        _bind(source, target, spec)
         if read_only:
             # A bind mount ignores the read-only flag; only remounting it sets the flag.
             mount("none", target, MS_BIND | MS_REMOUNT | MS_RDONLY | _kept_flags(target))
@@ -41,6 +40,19 @@ def enter_namespace(spec: RunSpec) -> None:
         _mount_if_possible(source, target, spec.stage)
     if spec.hidden:
         _hide(spec)
+
+
+def _bind(source: str, target: str, spec: RunSpec) -> None:
+    """Mount a source at its target; of a part of a volume what is there, whatever comes later."""
+    root = next((root for root in spec.roots if source.startswith(f"{root}/")), "")
+    held = open_beneath(root, source[len(root) + 1 :]) if root else -1
+    try:
+        shown = f"/proc/self/fd/{held}" if root else source
+        _make_place(shown, target, spec.stage)
+        mount(shown, target, MS_BIND | MS_REC)
+    finally:
+        if root:
+            os.close(held)
 
 
 def _hide(spec: RunSpec) -> None:

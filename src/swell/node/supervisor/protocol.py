@@ -50,6 +50,7 @@ class RunSpec:
         hidden: tuple[str, ...] = (),
         read_only: bool = False,
         stdio: tuple[str, ...] = (),
+        roots: tuple[str, ...] = (),
     ) -> None:
         self.argv, self.env, self.cwd, self.log = argv, env, cwd, log
         self.namespace, self.mounts, self.cgroups = namespace, mounts, cgroups
@@ -62,6 +63,9 @@ class RunSpec:
         self.read_only = read_only  # whether only `mounts`, and what covers folders, can be changed
         # Files to open as stdin, stdout and stderr, in place of the log; one file is a terminal.
         self.stdio = stdio
+        # Volumes whose parts are sources of mounts. What leads to a part may be exchanged for a
+        # link at any time by a container that has the volume, so that no link is followed there.
+        self.roots = roots
 
 
 def read_spec(descriptor: int) -> RunSpec:

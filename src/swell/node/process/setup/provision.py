@@ -44,12 +44,20 @@ from swell.node.process.setup.resources import (
     ResourceLimits,
     run_name,
 )
-from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
+from swell.node.process.setup.spec import (
+    HostSettings,
+    RunInputs,
+    RunPaths,
+    check_volume,
+    part_of,
+    run_spec,
+)
 from swell.node.process.setup.users import AgentUser, RunUser, run_user
 from swell.node.process.setup.volume_files import give_volume, write_volume
 from swell.node.process.setup.volumes import Files, volume_files, written_volumes
 from swell.node.process.supervised import SpecFields
 from swell.node.runs import CREATING
+from swell.node.supervisor.kernel import open_beneath
 from swell.runtime.clock import Clock
 from swell.runtime.errors import ClusterError, UnreachableError
 
@@ -306,13 +314,16 @@ class Provisioner:
 def _make_sub_paths(container: BoundContainer, volumes: Mapping[str, Path]) -> None:
     """Make a folder for every sub-path that the volume does not contain."""
     for mount in container.volume_mounts:
-        if mount.sub_path and mount.name in volumes and ".." not in mount.sub_path.split("/"):
-            place = volumes[mount.name] / mount.sub_path.strip("/")
-            # A container may have made links in the volume, which lead anywhere.
-            if not place.resolve().is_relative_to(volumes[mount.name].resolve()):
-                raise ContainerConfigError(f"subPath {mount.sub_path} leads out of {mount.name}")
-            if not place.exists():
-                place.mkdir(parents=True)
+        if mount.sub_path and mount.name in volumes:
+            root = volumes[mount.name].resolve()
+            inner = part_of(root, mount.sub_path, mount.name).relative_to(root)
+            if not inner.parts:
+                continue
+            try:
+                os.close(open_beneath(str(root), str(inner), make=True))
+            except OSError as error:
+                why = f"subPath {mount.sub_path} of {mount.name} cannot be had: {error.strerror}"
+                raise ContainerConfigError(why) from error
 
 
 def limits_of(container: BoundContainer, processes_max: int) -> ResourceLimits:

@@ -116,6 +116,8 @@ def run_spec(
         "stage": str(paths.stage),
     }
     # Only where they are used: an agent of an earlier release reads the other specs as well.
+    if host.namespace and (roots := _roots(container, paths)):
+        spec["roots"] = roots
     if inputs.user is not None:
         spec |= {"user": inputs.user.numbers, "hidden": host.closed}
     elif inputs.hidden:
@@ -157,12 +159,27 @@ def _mounts(
         folder = paths.volumes.get(mount.name)
         if folder is None:
             raise ContainerConfigError(f"there is no volume {mount.name}")
-        if ".." in mount.sub_path.split("/") or mount.sub_path.startswith("/"):
-            raise ContainerConfigError(f"{mount.sub_path} is no path within volume {mount.name}")
-        source = folder / mount.sub_path if mount.sub_path else folder
+        source = part_of(folder, mount.sub_path, mount.name) if mount.sub_path else folder
         target = "/" + mount.mount_path.strip("/")
         mounts.append((str(source), target, mount.read_only or mount.name in written))
     return sorted(mounts, key=lambda entry: entry[1].count("/"))
+
+
+def part_of(folder: Path, sub_path: str, volume: str) -> Path:
+    """The place of a part of a volume, without links; ContainerConfigError when it is outside."""
+    if ".." in sub_path.split("/") or sub_path.startswith("/"):
+        raise ContainerConfigError(f"{sub_path} is no path within volume {volume}")
+    # A container may have made links in the volume, which lead anywhere.
+    place = (folder / sub_path).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise ContainerConfigError(f"subPath {sub_path} leads out of {volume}")
+    return place
+
+
+def _roots(container: BoundContainer, paths: RunPaths) -> tuple[str, ...]:
+    """The volumes of which the container mounts parts."""
+    names = {mount.name for mount in container.volume_mounts if mount.sub_path}
+    return tuple(sorted(str(paths.volumes[name].resolve()) for name in names))
 
 
 def _with_real_paths(text: str, real: Mapping[str, str]) -> str:
