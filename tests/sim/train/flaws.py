@@ -215,6 +215,12 @@ def _finished_by_plan(real: Callable[..., bool]) -> Callable[..., bool]:
     return lambda leader, now: leader._know.plan is not None and real(leader, now)
 
 
+def _are_candidates_only(leader: Leadership, attendance: Attendance) -> bool:
+    """As it was: a leader waited for the successor of one that waited for the leader's plan."""
+    ready = {status.index for status in attendance.candidates}
+    return all(index in ready for index in range(len(leader._know.roster.hosts)))
+
+
 def _take_silently(following: Following, line: LineId, now: float) -> None:
     following.up, following._up_since = line, now
 
@@ -273,7 +279,13 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     ),
     "bus keeps the lines of a dead leader": ((BusMember, "_lose", lambda *_: None),),
     "bus has two leaders wait for each other": ((Following, "_meet_rival", lambda *_: None),),
-    "bus begins anew beside one that loads": ((Leadership, "_may_load_state", lambda *_: False),),
+    "bus waits for the successor of one that waits": (
+        (Leadership, "_are_all_here", _are_candidates_only),
+    ),
+    "bus begins anew beside one that loads": (
+        (Leadership, "_may_load_state", lambda *_: False),
+        (Leadership, "_are_all_here", _are_candidates_only),
+    ),
 }
 
 

@@ -150,6 +150,8 @@ class SimulatedOperator:
             self._world.tell(f"{process.name} is told to leave")
             process.asked_to_leave = self._world.clock.now
             process.handle(LeaveAsked())
+            if process.trainer is not None:
+                process.trainer.break_off()
             self._world.clock.after(GRACE_S, lambda: self._end_grace(process))
 
     def _end_grace(self, process: SimulatedProcess) -> None:

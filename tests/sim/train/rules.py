@@ -18,6 +18,8 @@ LIVE_WITHIN_S = 150.0
 STEPS_AFTER = 3
 # The longest fault that keeps members from each other takes less than this, with its aftermath.
 PARTED_S = 60.0
+# Once all disturbances are over and all processes have loaded, a step is done within this time.
+STANDS_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class BusRules:
     _delivered: dict[int, int] = field(default_factory=dict)  # by incarnation, the generation
     _in_row: int = 0
     _parted: float = float("-inf")  # when the last fault began that keeps members from each other
+    _moved: float = 0.0  # when the last step was done, or would have been but for a disturbance
 
     def _check(self, rule: str, message: str, *, holds: bool) -> None:
         self.n_checks += 1
@@ -80,6 +83,9 @@ class BusRules:
     def completed(self, meeting: Meeting, done: TrainedState) -> None:
         """All members of a generation have begun a step."""
         generation = meeting.plan.generation
+        stood_s = self.world.clock.now - self._moved
+        self._check("nobody stands for long", f"{stood_s:.1f} s", holds=stood_s < STANDS_S)
+        self.excuse(self.world.clock.now)
         states = {id(trainer.state) for trainer in meeting.trainers.values()}
         names = sorted(trainer.process.name for trainer in meeting.trainers.values())
         self._check("equal states", f"step {done.step} of {names}", holds=len(states) == 1)
@@ -131,6 +137,10 @@ class BusRules:
         )
         message = f"{trainer.process.name} leaves with step {trainer.state.step}"
         self._check("no state is thrown away", message, holds=kept)
+
+    def excuse(self, until: float) -> None:
+        """No step can be expected before this time."""
+        self._moved = max(self._moved, until)
 
     def part(self) -> None:
         """Members are kept from each other for a while, by a fault."""

@@ -94,6 +94,26 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     def scaled(self, low: float, high: float) -> float:
         return low + (high - low) * self.amount
 
+    @property
+    def lasts_s(self) -> float:
+        """How long the disturbance itself lasts: 0 for what happens at once."""
+        match self.kind:
+            case ActionKind.PAUSE | ActionKind.PAUSE_ON_SEND:
+                return self.scaled(0.5, 20.0)
+            case ActionKind.VANISH:
+                return self.scaled(20.0, 40.0) if self.kills else self.scaled(2.0, 25.0)
+            case ActionKind.CUT_OUT | ActionKind.CUT_IN | ActionKind.CUT_BOTH:
+                return self.scaled(0.5, 25.0)
+            case ActionKind.SLOW:
+                return self.scaled(1.0, 10.0)
+            case _:
+                return 0.0
+
+    @property
+    def kills(self) -> bool:
+        """Whether the process of a machine that vanishes is dead."""
+        return self.other % 2 == 0
+
 
 class Story(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The circumstances of a run, and its disturbances."""
@@ -108,6 +128,8 @@ class Story(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     n_steps: int = 0  # 0: training has no end
     # The port of an ended process answers nothing, as behind a relay or at an address that is gone.
     ends_are_silent: bool = False
+    # How long a process takes at most until it has built its model and knows of its checkpoint.
+    loads_s: float = 4.0
     actions: tuple[Action, ...] = ()
     mutant: str = ""
     violates: str = ""
@@ -128,6 +150,7 @@ def draw_story(seed: int) -> Story:
         n_steps=chance.choice((0, 0, 0, 0, 0, 60)),
         actions=tuple(_draw_actions(chance, size)),
         ends_are_silent=random.Random(f"ends {seed}").random() < 0.3,
+        loads_s=45.0 if random.Random(f"loads {seed}").random() < 0.15 else 4.0,
     )
 
 

@@ -82,9 +82,18 @@ class Trainer:
         self._begun = 0
         self._wanted: int | None = None  # the step that waits at the gate
         self._has_begun = False
-        process.after(self.world.chance.uniform(0.2, 4.0), self._load)
+        load_s = self.world.chance.uniform(0.2, self.world.story.loads_s)
+        self.world.rules.excuse(self.world.clock.now + load_s)
+        process.after(load_s, self._load)
+
+    def break_off(self) -> None:
+        """Stop loading: the process was told to leave, and the launcher watches for that."""
+        if self.is_loading:
+            self.process.after(0.1, self._load)
 
     def _load(self) -> None:
+        if not self.is_loading:
+            return
         self.is_loading = False
         saved = self.world.checkpoint
         if saved is not None:

@@ -134,6 +134,11 @@ class BusWorld:
 
     # ---- disturbances
 
+    def pause(self, process: SimulatedProcess, for_s: float) -> None:
+        self.rules.excuse(self.clock.now + for_s)
+        process.pauses_s += for_s
+        process.pause(for_s)
+
     def _spring(self, process: SimulatedProcess, word: str) -> None:
         """Do what was armed for the moment at which this message is sent."""
         for action in self._armed:
@@ -145,8 +150,7 @@ class BusWorld:
                     self.operator.kill(process)
                 else:
                     self.rules.part()
-                    process.pauses_s += action.scaled(0.5, 20.0)
-                    process.pause(action.scaled(0.5, 20.0))
+                    self.pause(process, action.lasts_s)
                 return
 
     def _disturb(self, action: Action) -> None:
@@ -157,13 +161,14 @@ class BusWorld:
         if action.word:
             self._armed.append(action)
             return
+        self.rules.excuse(self.clock.now + action.lasts_s + self.story.lag_s)
         if kind is ActionKind.RESIZE:
             self.hits[kind] += 1
             self.operator.resize(max(self.story.minimum, 1 + action.other % (self.story.size + 1)))
             return
         if kind is ActionKind.SLOW:
             self.hits[kind] += 1
-            self.network.is_slow_until = self.clock.now + action.scaled(1.0, 10.0)
+            self.network.is_slow_until = self.clock.now + action.lasts_s
             return
         if kind is ActionKind.LEAVE_ALL:
             self.hits[kind] += 1
@@ -185,12 +190,9 @@ class BusWorld:
                 if other is not None:
                     self.clock.after(action.scaled(0.0, 0.3), lambda: self.operator.kill(other))
             case ActionKind.PAUSE:
-                process.pauses_s += action.scaled(0.5, 20.0)
-                process.pause(action.scaled(0.5, 20.0))
+                self.pause(process, action.lasts_s)
             case ActionKind.VANISH:
-                dies = action.other % 2 == 0
-                for_s = action.scaled(20.0, 40.0) if dies else action.scaled(2.0, 25.0)
-                self.operator.vanish(process, for_s=for_s, dies=dies)
+                self.operator.vanish(process, for_s=action.lasts_s, dies=action.kills)
             case ActionKind.BREAK:
                 self.network.break_lines(process)
             case ActionKind.LOSE_MESSAGE:
@@ -204,7 +206,7 @@ class BusWorld:
                 out = is_both or action.kind is ActionKind.CUT_OUT
                 into = is_both or action.kind is ActionKind.CUT_IN
                 self.network.cut(process, out=out, into=into)
-                self.clock.after(action.scaled(0.5, 25.0), lambda: self.network.heal(process))
+                self.clock.after(action.lasts_s, lambda: self.network.heal(process))
 
 
 def run_story(

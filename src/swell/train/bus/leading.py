@@ -338,9 +338,15 @@ class Leadership:
         since = self._since if self._know.plan is not None else self._know.started
         if now - since < COLD_S or self._may_load_state(attendance, now):
             return True
-        ready = {status.index for status in attendance.candidates}
-        are_all_here = all(i in ready for i in range(len(self._know.roster.hosts)))
-        return not are_all_here and now - self._since < START_S
+        return not self._are_all_here(attendance) and now - self._since < START_S
+
+    def _are_all_here(self, attendance: Attendance) -> bool:
+        """Whether a first plan would wait in vain for more processes.
+
+        One that leaves with the state waits for this plan, and its successor comes when it is gone.
+        """
+        ready = {s.index for s in (*attendance.candidates, *attendance.holders)}
+        return all(index in ready for index in range(len(self._know.roster.hosts)))
 
     def _may_load_state(self, attendance: Attendance, now: float) -> bool:
         """Whether one that follows may load what the group before has trained, and saved."""
