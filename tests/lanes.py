@@ -1,7 +1,8 @@
 """Which tests are long, and which run in one process when there are several processes.
 
-Those of a file stay together, since they share what was set up for them; and all that need real
-nodes, since a machine has room for one such cluster. The lanes that take longest begin first.
+Those of a file stay together, since they share what was set up for them; so do those of style, for
+which every file is parsed; and all that need real nodes, since a machine has room for one such
+cluster. The lanes that take longest begin first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 END_TO_END = "tests/e2e/"
+STYLE = ("tests/unit/test_tidy.py", "tests/unit/test_words.py")
 REAL_NODES = ("tests/e2e/kubernetes/", "tests/contract/node/test_node_contract.py")
 LONGEST = (
     "real nodes",
@@ -46,7 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def lane_of(nodeid: str) -> str:
-    return LONGEST[0] if nodeid.startswith(REAL_NODES) else nodeid.partition("::")[0]
+    if nodeid.startswith(REAL_NODES):
+        return LONGEST[0]
+    return STYLE[0] if nodeid.startswith(STYLE) else nodeid.partition("::")[0]
 
 
 def _rank(lane: str) -> int:

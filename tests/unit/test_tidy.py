@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import pytest
-
-from tests.tidiness import ALL_PYTHON, SOURCES, name, tracked
+from tests.tidiness import ALL_PYTHON, SOURCES, facts_of, name, tracked
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
@@ -54,84 +49,46 @@ def is_pure(path: Path) -> bool:
     return name(path).startswith(PURE) and not name(path).startswith(SHELLS)
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
-def imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-
-
-@dataclass(frozen=True, slots=True)
-class FileFacts:
-    """What the tests ask of a file, so that one reading of it serves all of them."""
-
-    docstring: str | None
-    n_lines: int
-    long_functions: tuple[str, ...]
-    modules: frozenset[str]
-    broad_lines: tuple[int, ...]
-
-
-@cache
-def facts_of(path: Path) -> FileFacts:
-    text = path.read_text()
-    tree = ast.parse(text)
-    return FileFacts(
-        ast.get_docstring(tree),
-        len(text.splitlines()),
-        tuple(
-            one.name
-            for one in functions(tree)
-            if (one.end_lineno or 0) - one.lineno >= FUNCTION_LINES_MAX
-        ),
-        frozenset(imported(tree)),
-        tuple(
-            node.lineno
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ExceptHandler)
-            and (node.type is None or (isinstance(node.type, ast.Name) and is_broad(node.type.id)))
-        ),
-    )
-
-
-@pytest.mark.parametrize("path", [p for p in ALL_PYTHON if p.stat().st_size], ids=name)
-def test_file_is_tidy(path: Path) -> None:
-    """A file opens with a docstring, has one subject's length and no overlong function."""
+def untidy(path: Path) -> Iterator[str]:
+    """What a reader of the file would stumble over."""
     facts = facts_of(path)
+    if not facts.docstring:
+        yield "does not say what it is for"
+    if facts.n_lines > FILE_LINES_MAX:
+        yield f"has more than {FILE_LINES_MAX} lines"
+    if path.name in BANNED_FILES:
+        yield "has a name that says nothing"
+    for one in facts.definitions:
+        if one.n_lines > FUNCTION_LINES_MAX and not one.is_class:
+            yield f"{one.name} is longer than {FUNCTION_LINES_MAX} lines"
 
-    assert facts.docstring, "a file says what it is for"
-    n_lines = facts.n_lines
-    assert n_lines <= FILE_LINES_MAX
-    assert path.name not in BANNED_FILES
-    assert not facts.long_functions, f"longer than {FUNCTION_LINES_MAX} lines"
+
+def test_files_are_tidy() -> None:
+    """A file opens with a docstring, has one subject's length and no overlong function."""
+    paths = [path for path in ALL_PYTHON if path.stat().st_size]
+    found = {name(path): problems for path in paths if (problems := [*untidy(path)])}
+
+    assert found == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if is_pure(p)], ids=name)
-def test_pure_module_imports_nothing_impure(path: Path) -> None:
+def test_pure_modules_import_nothing_impure() -> None:
     """A decision sees no clock, chance, loop or network."""
-    modules = facts_of(path).modules - HARMLESS
-    found = {module.split(".")[0] for module in modules} & IMPURE
+    pure = [path for path in SOURCES if is_pure(path)]
+    found = {
+        name(path): impure
+        for path in pure
+        if (impure := {one.split(".")[0] for one in facts_of(path).imported - HARMLESS} & IMPURE)
+    }
 
-    assert not found
+    assert pure
+    assert found == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_broad_except_only_in_the_manager(path: Path) -> None:
+def test_broad_except_only_in_the_manager() -> None:
     """An exception nobody expected is a bug, and exactly one place decides what happens then."""
-    broad = facts_of(path).broad_lines
+    broad = {name(path): lines for path in SOURCES if (lines := facts_of(path).broad_lines)}
 
-    assert not broad or name(path) in BROAD_EXCEPT_ALLOWED, f"lines {broad}"
-
-
-def is_broad(exception: str) -> bool:
-    return exception in {"Exception", "BaseException"}
+    assert {file: broad[file] for file in broad.keys() - BROAD_EXCEPT_ALLOWED} == {}
 
 
 def test_no_unfinished_marks() -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.tidiness import ROOT, SOURCES, name
+from tests.tidiness import ROOT, SOURCES, facts_of, name
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 SOURCE_ROOT = ROOT / "src" / "swell"
@@ -53,58 +52,77 @@ def banned_words() -> frozenset[str]:
     return frozenset(match["banned"] for match in REPLACED.finditer(section("Glossary")))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_source_has_no_banned_word(path: Path) -> None:
+@cache
+def anywhere() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(banned_words())))
+
+
+def banned_in(path: Path) -> list[str]:
+    """The banned words among the identifiers of a file. Few files have one in any place."""
+    own = path.relative_to(SOURCE_ROOT).with_suffix("").parts
+    if not anywhere().search(path.read_text().lower()) and not anywhere().search("/".join(own)):
+        return []
+    used = [*((0, part) for part in own), *identifiers(path)]
+    return [f"{line}: {word}" for line, word in used if banned_words().intersection(parts(word))]
+
+
+def test_sources_have_no_banned_word() -> None:
     """Names come from the field; the glossary lists the private words that were given up."""
-    banned = banned_words()
-    used = [(0, part) for part in path.relative_to(SOURCE_ROOT).with_suffix("").parts]
-    used += identifiers(path)
-    found = [f"{line}: {word}" for line, word in used if banned.intersection(parts(word))]
+    found = {name(path): words for path in SOURCES if (words := banned_in(path))}
 
-    assert banned
-    assert not found
+    assert banned_words()
+    assert found == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_docstrings_are_sentences(path: Path) -> None:
+def test_docstrings_are_sentences() -> None:
     """Modules and public classes have one; every docstring opens like a sentence, not a riddle."""
-    tree = ast.parse(path.read_text())
-    texts = {"module": ast.get_docstring(tree)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            must_have = isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-            if text or must_have:
-                texts[f"{node.lineno} {node.name}"] = text
-    missing = [place for place, text in texts.items() if not text]
-    riddles = [place for place, text in texts.items() if text and not opens_well(text)]
+    found = {name(path): places for path in SOURCES if (places := [*bad_docstrings(path)])}
 
-    assert not missing, "has no docstring"
-    assert not riddles, "does not open like a sentence"
+    assert found == {}
+
+
+def bad_docstrings(path: Path) -> Iterator[str]:
+    facts = facts_of(path)
+    texts = {"module": facts.docstring}
+    for one in facts.definitions:
+        must_have = one.is_class and not one.name.startswith("_")
+        if one.docstring or must_have:
+            texts[f"{one.line} {one.name}"] = one.docstring
+    for place, text in texts.items():
+        if not text:
+            yield f"{place}: has no docstring"
+        elif not opens_well(text):
+            yield f"{place}: does not open like a sentence"
 
 
 def opens_well(text: str) -> bool:
     return text[0].isupper() and text.split(maxsplit=1)[0].rstrip(",.:;") not in OPENINGS
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=name)
-def test_package_lists_its_files_in_reading_order(package: Path) -> None:
-    """A package's docstring names all of its files and sub-packages, and no others."""
-    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+def unlisted(package: Path) -> set[str]:
+    """The files and sub-packages that the docstring lacks, and those that it names in vain."""
+    text = facts_of(package / "__init__.py").docstring or ""
     listed = [n for match in LISTED.finditer(text) for n in re.findall(r"\w+", match["names"])]
     files = [path.stem for path in package.glob("*.py") if path.name != "__init__.py"]
     folders = [path.parent.name for path in package.glob("*/__init__.py")]
+    return {*(Counter(listed) - Counter(files + folders)), *{*files, *folders} - {*listed}}
 
-    assert sorted(listed) == sorted(files + folders)
+
+def test_packages_list_their_files_in_reading_order() -> None:
+    """A package's docstring names all of its files and sub-packages once, and no others."""
+    found = {name(package): names for package in PACKAGES if (names := unlisted(package))}
+
+    assert PACKAGES
+    assert found == {}
 
 
 def test_classes_have_names_of_their_own() -> None:
     """A class name means one thing in the whole tree, so that it can be searched for."""
     homes = defaultdict(list)
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                homes[node.name].append(f"{name(path)}:{node.lineno}")
+        for one in facts_of(path).definitions:
+            if one.is_class:
+                homes[one.name].append(f"{name(path)}:{one.line}")
 
     assert {word: places for word, places in homes.items() if len(places) > 1} == {}
 
