@@ -11,7 +11,8 @@ from swell.sim.campaign.trial import replay
 from swell.sim.faults.plan import read_plan
 from tests.sim.campaign import ENTRIES
 
-N_COMPARED = 3  # runs of each subject
+# Runs of each subject; a campaign compares 50.
+N_COMPARED = 1
 PLANS = Path(__file__).parents[1] / "data" / "fault_plans"
 
 
