@@ -108,13 +108,17 @@ def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     }
 
 
-async def preempt(world: SimulatedWorld, job: str, within_s: float) -> None:
-    """The scheduler takes the first running pod of a job for another one."""
-    for pod in pods_in(world):
-        is_running = pod.status.phase is PodPhase.RUNNING and not pod.metadata.deletion_timestamp
-        if is_running and pod.metadata.name.startswith(f"{job}-"):
-            await _Acts(world).preempt_pod(pod, within_s)
-            return
+async def preempt(world: SimulatedWorld, job: str, within_s: float, n_pods: int = 1) -> None:
+    """The scheduler takes the first running pods of a job for another one, each a bit later."""
+    running = [
+        pod
+        for pod in pods_in(world)
+        if pod.status.phase is PodPhase.RUNNING
+        and not pod.metadata.deletion_timestamp
+        and pod.metadata.name.startswith(f"{job}-")
+    ]
+    for n, pod in enumerate(running[:n_pods]):
+        await _Acts(world).preempt_pod(pod, within_s * (n + 1))
 
 
 class _Acts:

@@ -84,8 +84,8 @@ async def preempted(world: SimulatedWorld) -> None:
     long = a_role(Pods(runs_s=400), replicas=3, **again)
     await user.submit("ant", {"trainer": long}, requeuePolicy="End")
     await user.submit("bee", {"trainer": long}, maxRetriesOnPreemption=1, saveSeconds=10)
-    longer = a_role(Pods(runs_s=700), replicas=2, **again)
-    await user.submit("dog", {"trainer": longer}, saveSeconds=world.chance.integer(0, 5, "dog"))
+    longer = a_role(Pods(runs_s=700), replicas=2, restartScope="Pod", **again)
+    await user.submit("dog", {"trainer": longer}, saveSeconds=world.chance.integer(0, 30, "dog"))
     sizes = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 6}
     scaled = a_role(Pods(runs_s=500), replicas=2, restartScope="Pod", **sizes, **again)
     await user.submit("cat", {"trainer": scaled}, scale={"replicas": 2})
@@ -96,7 +96,7 @@ async def preempted(world: SimulatedWorld) -> None:
             await preempt(world, name, within_s=15)
     for _ in range(3):
         await user.until_running("dog", 2)
-        await preempt(world, "dog", within_s=10)
+        await preempt(world, "dog", within_s=6, n_pods=2)
 
 
 async def hang(world: SimulatedWorld) -> None:

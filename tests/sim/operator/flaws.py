@@ -517,6 +517,9 @@ PLANTED: Mapping[str, Flaw] = {
     "operator counts preemptions at every look": inside(
         decide, "with_preemptions", _counts_every_look
     ),
+    "operator counts a gang that saves one by one as often": inside(
+        decide, "still_under_way", lambda _seen, _before, held: held
+    ),
     "operator takes preemptions for failures": inside(restarts, "made_room", lambda *_: False),
     "operator starts anew after the last preemption": inside(
         decide, "ending_by_preemption", lambda *_: None

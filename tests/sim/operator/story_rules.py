@@ -16,6 +16,7 @@ from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod, PodPhase
+from swell.api.saving import eviction_of
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob.labels import pod_name
 from swell.operator.aitrainingjob.phases import JobReason
@@ -147,6 +148,8 @@ class PreemptionsCounted:
     world: SimulatedWorld
     history: SoundHistory[AITrainingJob]
     name: str = "D2 preemptions counted"
+    # By job: the victims that the operator knew when it counted last, and how many that made.
+    _counted: dict[Uid, tuple[frozenset[Uid], int]] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = self.history.judged(commit)
@@ -155,6 +158,11 @@ class PreemptionsCounted:
             grown = new.preemptions - old.preemptions
             if grown > 1 or (grown and new.preempted_epoch <= old.preempted_epoch):
                 yield f"{commit.key} counted {grown} preemptions of epoch {new.preempted_epoch}"
+            if grown > 0 and self._are_counted(after.metadata.uid, old.preemptions):
+                yield f"{commit.key} counted the victims of one preemption again"
+            if grown > 0:
+                victims = self._victims(after.metadata.uid)
+                self._counted[after.metadata.uid] = victims, new.preemptions
         was, pod = pod_states(commit)
         if was is not None or pod is None or not self.world.is_subject(commit.actor):
             return
@@ -165,6 +173,27 @@ class PreemptionsCounted:
         limit = 0 if is_last else job.spec.max_retries_on_preemption
         if limit is not None and job.status.preemptions > limit:
             yield f"{commit.key} created after {job.status.preemptions} preemptions of {limit}"
+
+    def _are_counted(self, job: Uid, n_before: int) -> bool:
+        """Whether every victim is of an earlier count, which the status has not lost since."""
+        known, n_counted = self._counted.get(job, (frozenset(), 0))
+        victims = self._victims(job)
+        return bool(victims) and victims <= known and n_before >= n_counted
+
+    def _victims(self, job: Uid) -> frozenset[Uid]:
+        """The pods of the job that have to make room, as far as the operator knows."""
+        found: set[Uid] = set()
+        for process in self.world.processes:
+            known = process.exposed.get(KNOWN_PODS)
+            pods: Iterable[Pod] = known() if callable(known) else ()
+            found |= {
+                pod.metadata.uid
+                for pod in pods
+                if eviction_of(pod) is not None
+                and pod.metadata.controller is not None
+                and pod.metadata.controller.uid == job
+            }
+        return frozenset(found)
 
 
 @dataclass

@@ -56,7 +56,11 @@ from swell.operator.aitrainingjob.losses import (
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
 from swell.operator.aitrainingjob.node_faults import with_faults
 from swell.operator.aitrainingjob.phases import REASON_TEXT, JobReason, active, living_phase
-from swell.operator.aitrainingjob.preemptions import ending_by_preemption, with_preemptions
+from swell.operator.aitrainingjob.preemptions import (
+    ending_by_preemption,
+    still_under_way,
+    with_preemptions,
+)
 from swell.operator.aitrainingjob.recovery import recovered
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, current
 from swell.operator.aitrainingjob.status import (
@@ -144,6 +148,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
         status = replace(status, target_replicas=targets)
         return _continue_suspension(snapshot, suspension.begun(snapshot, status, now), now)
     begun: Cause | None = None
+    before = status
     if restarts.may_begin(causes.curable, snapshot, status):
         first = causes.curable[0]
         every = (*causes.curable, *causes.final)
@@ -155,6 +160,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     if begun is None:
         # A restart begins a new epoch itself.
         status = with_epoch(snapshot, status, members)
+    status = still_under_way(snapshot, before, status)
     waits = restarts.must_wait(snapshot, status, now)
     status = native_gang.numbered(snapshot, status, waits=waits)
     status = with_losses(snapshot, status, begun, now)

@@ -1,8 +1,11 @@
 """Preemptions of a rigid role by the scheduler: how often there were any, and when they end a job.
 
 The scheduler marks its victims before they go. The mark is counted once for an epoch, because a
-gang leaves as a whole and every restart begins a new epoch. A job whose `requeuePolicy` is End ends
-at the first one; otherwise it queues anew, at most `maxRetriesOnPreemption` times if that is set.
+gang leaves as a whole and every restart begins a new epoch. Where pods restart alone, the first of
+a gang to be gone begins one while others have yet to save: those are of the same preemption.
+
+A job whose `requeuePolicy` is End ends at the first one; otherwise it queues anew, at most
+`maxRetriesOnPreemption` times if that is set.
 """
 
 from __future__ import annotations
@@ -15,7 +18,12 @@ from swell.api.injection import DRAIN
 from swell.api.saving import eviction_of
 from swell.operator.aitrainingjob.endings import new_ending
 from swell.operator.aitrainingjob.phases import JobReason
-from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, current
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
+    Replica,
+    current,
+    missing,
+)
 
 # Kubernetes' condition and reason of pods that a scheduler evicts for others.
 DISRUPTED, PREEMPTED = "DisruptionTarget", "PreemptionByScheduler"
@@ -25,9 +33,29 @@ def with_preemptions(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
 ) -> AITrainingJobStatus:
     """The status with a preemption counted that is seen for the first time."""
-    if status.preempted_epoch == status.epoch or not _victims(snapshot, status):
+    victims = _victims(snapshot, status)
+    if status.preempted_epoch != status.epoch:
+        if not victims:
+            return status
+        return replace(status, preemptions=status.preemptions + 1, preempted_epoch=status.epoch)
+    if victims or not status.preempted_epoch or any(missing(snapshot, status)):
         return status
-    return replace(status, preemptions=status.preemptions + 1, preempted_epoch=status.epoch)
+    # The job is whole again, in the epoch that the first of the gang began: the next victim is of
+    # another preemption.
+    return replace(status, preempted_epoch=status.epoch - 1)
+
+
+def still_under_way(
+    snapshot: AITrainingJobSnapshot, before: AITrainingJobStatus, status: AITrainingJobStatus
+) -> AITrainingJobStatus:
+    """The status of this pass, with a preemption that lasts counted for the epoch that begins.
+
+    `before` is the status from before the restart or resize of this pass.
+    """
+    is_counted = before.preempted_epoch == before.epoch != status.epoch
+    if not is_counted or not _victims(snapshot, status):
+        return status
+    return replace(status, preempted_epoch=status.epoch)
 
 
 def ending_by_preemption(

@@ -61,6 +61,26 @@ def test_preempted_job_queues_anew_at_once() -> None:
     assert scene.look().wake_at == scene.now + 4
 
 
+@pytest.mark.parametrize("scope", ["Pod", "Replica", "All"])
+def test_gang_that_leaves_one_by_one_is_preempted_once(scope: str) -> None:
+    """Each pod saves for as long as it takes; where they restart alone, each begins an epoch."""
+    role = a_role(replicas=2, restartScope=scope)
+    scene = Scene(a_job({"trainer": role}, maxRetriesOnPreemption=1)).running()
+    for n in (1, 2):
+        for name in (T0, T1):
+            scene._set(name, conditions=(*scene.pods[name].status.conditions, MARK))
+        scene.settle()
+        for name in (T0, T1):
+            scene.leaves(name)
+            scene.settle().goes(name).settle().after(5).settle()
+
+        assert scene.status.preemptions == n
+        if n == 1:
+            goes_on(scene)
+
+    assert scene.status.phase is Phase.PREEMPTED
+
+
 def test_job_that_may_not_queue_again_ends() -> None:
     """As Preempted, with the scheduler's words on whom the room is for."""
     scene = preempted(Scene(a_job(requeuePolicy="End")).running()).leavers_go().settle()
