@@ -11,6 +11,7 @@ from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.api.saving import release_deadline
 from swell.cluster.embedded.storage import Commit
+from swell.operator.aitrainingjob.phases import JobReason
 from swell.sim.observation import owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.wiping import SoundHistory
@@ -47,7 +48,7 @@ class OpenDeadlines:
 
 @dataclass
 class SavedBeforeDeleted:
-    """S2: no pod with an open save deadline is deleted, unless its job ends or goes."""
+    """S2: no pod with an open save deadline is deleted, unless its job goes, or ends by itself."""
 
     world: SimulatedWorld
     history: SoundHistory[AITrainingJob]
@@ -65,7 +66,10 @@ class SavedBeforeDeleted:
         if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
             return
         job = self.history.when_sent(commit, "delete", owner_of(before))
-        is_over = job is None or job.metadata.deletion_timestamp or job.status.ending
+        end = job.status.ending if job is not None else None
+        # A job that ends because it was preempted loses no work by it.
+        has_ended = end is not None and end.reason != JobReason.PREEMPTED.value
+        is_over = job is None or job.metadata.deletion_timestamp or has_ended
         if not is_over and self._deadlines.is_open(before):
             yield f"{commit.key} deleted before it had saved"
 

@@ -82,7 +82,8 @@ async def preempted(world: SimulatedWorld) -> None:
     user = await arrive(world)
     again = {"restartPolicy": "Always"}
     long = a_role(Pods(runs_s=400), replicas=3, **again)
-    await user.submit("ant", {"trainer": long}, requeuePolicy="End")
+    saves = world.chance.integer(0, 20, "ant")
+    await user.submit("ant", {"trainer": long}, requeuePolicy="End", saveSeconds=saves)
     await user.submit("bee", {"trainer": long}, maxRetriesOnPreemption=1, saveSeconds=10)
     longer = a_role(Pods(runs_s=700), replicas=2, restartScope="Pod", **again)
     await user.submit("dog", {"trainer": longer}, saveSeconds=world.chance.integer(0, 30, "dog"))

@@ -35,7 +35,6 @@ from swell.operator.aitrainingjob import (
     departures,
     exclusions,
     kueue_pods,
-    preemptions,
     recovery,
     restarts,
     sizes,
@@ -500,30 +499,10 @@ def _asks_at_once(decide_: Decide) -> Decide:
     return lambda seen, now: decide_(replace(seen, no_pods_before=0.0), now)
 
 
-def _counts_every_look(
-    seen: AITrainingJobSnapshot, held: AITrainingJobStatus
-) -> AITrainingJobStatus:
-    """A victim counts as another preemption at every look."""
-    if not preemptions._victims(seen, held):
-        return held
-    n = held.preemptions + 1
-    return msgspec.structs.replace(held, preemptions=n, preempted_epoch=held.epoch)
-
-
 PLANTED: Mapping[str, Flaw] = {
     "operator restarts in a mass failure": inside(decide, "not_held", lambda found, _: found),
     "operator asks for refused pods at once": _deciding(_asks_at_once),
     "operator begins before others": inside(decide, "awaited", lambda *_: ""),
-    "operator counts preemptions at every look": inside(
-        decide, "with_preemptions", _counts_every_look
-    ),
-    "operator counts a gang that saves one by one as often": inside(
-        decide, "still_under_way", lambda _seen, _before, held: held
-    ),
-    "operator takes preemptions for failures": inside(restarts, "made_room", lambda *_: False),
-    "operator starts anew after the last preemption": inside(
-        decide, "ending_by_preemption", lambda *_: None
-    ),
     "operator ignores the scale subresource": inside(
         sizes, "_asked", lambda _seen, _role, spec: max(spec.minimum, min(spec.size, spec.maximum))
     ),

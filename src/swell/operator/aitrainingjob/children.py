@@ -18,7 +18,7 @@ from swell.api.requests import template_requests
 from swell.operator.aitrainingjob import labels, restarts
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.cleanup import delete_services
-from swell.operator.aitrainingjob.departures import depart, evicted
+from swell.operator.aitrainingjob.departures import MAKES_ROOM, depart, evicted
 from swell.operator.aitrainingjob.instances import Instances, raised_instances
 from swell.operator.aitrainingjob.membership import members_body, members_data, members_notes
 from swell.operator.aitrainingjob.native_gang import native_gang
@@ -90,7 +90,7 @@ def _leaving(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
 ) -> list[tuple[Replica, str]]:
     """The pods that have to go, each with the reason that it is told."""
-    found = {one.name: (one, "makes room") for one in evicted(snapshot)}
+    found = {one.name: (one, MAKES_ROOM) for one in evicted(snapshot)}
     for one in snapshot.replicas:
         if is_restarting(one, status):
             found[one.name] = (one, "its job restarts")

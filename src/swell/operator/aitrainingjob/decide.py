@@ -36,7 +36,7 @@ from swell.operator.aitrainingjob.causes import (
     with_followers,
 )
 from swell.operator.aitrainingjob.children import child_steps, must_be_certain
-from swell.operator.aitrainingjob.departures import next_deadline
+from swell.operator.aitrainingjob.departures import end_departures, next_deadline
 from swell.operator.aitrainingjob.endings import (
     ending,
     ending_of_suspended,
@@ -295,10 +295,11 @@ def _continue_ending(
         status = counted(snapshot, status)
     status = in_phase(snapshot, status, phase, reason=end.reason, message=end.message, now=now)
     written = write_status(snapshot, status, now)
-    actions = [] if over else cleanup.end_actions(snapshot, end, now)
+    actions = [] if over else end_departures(snapshot, status, end, now)
+    fenced_at, due_at = cleanup.fence_deadline_of(snapshot, now), next_deadline(snapshot, now)
     return Plan(
         (*written.steps, *(() if over else mark), *events(snapshot, status), *together(actions)),
-        wake_at=soonest([cleanup.fence_deadline_of(snapshot, now), written.again_at], now),
+        wake_at=soonest([fenced_at, due_at, written.again_at], now),
         reasons=(end.reason,),
     )
 

@@ -3,17 +3,18 @@
     running --release published--> asked --answered, exited, or at the deadline--> deleted
 
 Pods that are given up by a resize, a suspension, a restart of their peers or the scheduler's
-eviction go this way, if their program saves when it is asked (`saves` in its report) or the job
-says how long saving takes (`saveSeconds`). All others are deleted at once. The request is an
-annotation of the pod (`framework.training.RELEASE`), which its release file shows. It is also the
-record: its deadline outlives every operator, and a pod that was asked never stays.
+eviction go this way, also where that ends their job, if their program saves when it is asked
+(`saves` in its report) or the job says how long saving takes (`saveSeconds`). All others are
+deleted at once. The request is an annotation of the pod (`framework.training.RELEASE`), which its
+release file shows. It is also the record: its deadline outlives every operator, and a pod that was
+asked never stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.aitrainingjob import AITrainingJobStatus, Ending
 from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import PodPhase
@@ -25,10 +26,13 @@ from swell.api.saving import (
     release_note,
 )
 from swell.api.times import SKEW_S, parse_time
-from swell.operator.aitrainingjob.cleanup import delete_pods
+from swell.operator.aitrainingjob.cleanup import delete_pods, end_actions
+from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import soonest
-from swell.runtime.plan import Action, patch_object
+from swell.runtime.plan import Action, DeleteObject, patch_object
+
+MAKES_ROOM = "makes room"  # the reason that a pod is told whose scheduler has told none
 
 
 def depart(
@@ -53,6 +57,23 @@ def depart(
         elif deadline is None:
             asked.append(_ask(one, reason, until, status.epoch))
     return [*asked, *delete_pods(ready, snapshot, now)]
+
+
+def end_departures(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, ending: Ending, now: float
+) -> list[Action]:
+    """The deletes that the job's ending asks for now; of a preempted job, when its pods have saved.
+
+    What it saves is what a job after it begins with. The objects that its pods share stay for them.
+    """
+    if ending.reason != JobReason.PREEMPTED.value:
+        return end_actions(snapshot, ending, now)
+    leaving = depart([(one, MAKES_ROOM) for one in snapshot.everything], snapshot, status, now)
+    deleted = {one.key for one in leaving if isinstance(one, DeleteObject)}
+    has_savers = any(
+        not one.is_leaving and one.pod.metadata.key not in deleted for one in snapshot.everything
+    )
+    return leaving if has_savers else end_actions(snapshot, ending, now)
 
 
 def next_deadline(snapshot: AITrainingJobSnapshot, now: float) -> float | None:

@@ -11,7 +11,7 @@ from swell.api.codec import encode
 from swell.api.injection import EVICTION_ANNOTATION, RELEASE_ANNOTATION, SAVED_ANNOTATION
 from swell.api.times import format_time
 from swell.operator.framework.reports import ReceivedReport, read_report
-from swell.runtime.plan import PatchObject, Plan
+from swell.runtime.plan import DeleteObject, PatchObject, Plan
 from tests.unit.operator.scene import Scene, a_job, a_node, a_role, deleted, recorded
 
 T0, T1, T2 = "fit-trainer-0", "fit-trainer-1", "fit-trainer-2"
@@ -189,3 +189,27 @@ def test_ending_and_deletion_wait_for_nobody() -> None:
     """A job that is over has nothing to go on from."""
     assert deleted(training().annotate("Failed", "no use").look()) == [T0, T1, T2]
     assert deleted(training().delete().look()) == [T0, T1, T2]
+
+
+def test_job_that_ends_by_a_preemption_saves_first() -> None:
+    """Whoever runs it again begins with what was saved; peers that were not chosen save as well."""
+    role = a_role(replicas=2, restartPolicy="Always")
+    scene = Scene(a_job({"trainer": role}, saveSeconds=30, requeuePolicy="End")).running()
+    evict(scene, T0)
+    plan = scene.look()
+    assert recorded(plan)["ending"]["reason"] == "PreemptedByScheduler"
+    assert {name: note["deadline"] for name, note in asked(plan).items()} == {
+        T0: format_time(scene.now + 15),
+        T1: format_time(scene.now + 30),
+    }
+    assert deleted(plan) == []
+    scene.settle()
+    note(scene, T0, SAVED_ANNOTATION, "step 9")
+    # The others train in the group that the pods share, and it stays as long.
+    assert [
+        one.key.name for one in scene.look().each_action() if isinstance(one, DeleteObject)
+    ] == [T0]
+
+    scene.settle().leavers_go().after(30).settle()
+    assert scene.group is None
+    assert scene.leavers_go().settle().status.phase.value == "Preempted"
