@@ -177,8 +177,8 @@ class NothingAssumed:
                 yield "evictions are under way"
             if scheduler.windows._open:
                 yield f"windows are open: {', '.join(scheduler.windows._open)}"
-            if scheduler.cache._lowered:
-                yield f"targets are lowered: {', '.join(scheduler.cache._lowered)}"
+            if scheduler.cache.targets.lowered:
+                yield f"targets are lowered: {', '.join(scheduler.cache.targets.lowered)}"
 
 
 @dataclass

@@ -5,6 +5,7 @@ In reading order, which is the way the data takes:
 - `settings`: how the scheduler runs, and the configuration file that is read when it changes.
 - `informers`: the kinds that it watches.
 - `cache`: the snapshot, fed by the informers and by what was assumed before the server confirms it.
+- `training_targets`: the targets of elastic roles, those being lowered included.
 - `objects`: small kinds that the snapshot mirrors, and the facts of others that decisions need.
 - `feed`: hands changes to the cache, and builds the snapshot anew when a handler has failed.
 - `dirty`: the marks that make the next cycle start.

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from swell.api.aitrainingjob import AITrainingJob
 from swell.api.gpu_faults import rules_of
 from swell.api.meta import Key, Uid
 from swell.api.native_groups import NativeGroup
@@ -32,15 +31,14 @@ from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.objects import (
     bare_pod,
     group_facts,
-    job_facts,
     mirror_small_kinds,
     pod_facts,
     pod_of_group,
     queue_facts,
 )
 from swell.scheduler.live.settings import SchedulerSettings
+from swell.scheduler.live.training_targets import TrainingTargets
 from swell.scheduler.model.devices.extended import owner_of
-from swell.scheduler.model.elastic import last_save, trainers_key
 from swell.scheduler.model.gpus import GpuKnowledge
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.native_groups import native_job_name, translated
@@ -95,13 +93,10 @@ class SchedulerCache:
         )
         # Jobs that may have changed since `take_dirty_jobs`, in the order of their changes.
         self._dirty_jobs: dict[str, None] = {}
-        # Targets that are being lowered and are not confirmed yet, with the UID of the job.
-        self._lowered: dict[str, tuple[Uid, dict[str, int]]] = {}
-        # What was last taken of each job, so that other changes of its status cost nothing.
-        self._job_facts: dict[str, tuple[object, ...]] = {}
         self._default_queue = settings.default_queue
         self._dirty = dirty
         self._wake = dirty.mark
+        self.targets = TrainingTargets(informers, self.snapshot, dirty.mark)
         self._was_filled = False
         self._mapping: Mapping[str, str] = {}  # resources to classes that stand for them
         self._n_names = _NAMES_MIN  # resource names after the last rebuild, or a few
@@ -129,8 +124,8 @@ class SchedulerCache:
         follow(seen.queues, self._take_queue)
         follow(seen.groups, self._take_group)
         follow(seen.native_groups, self._take_native_group)
-        follow(seen.jobs, self._take_training_job)
-        follow(seen.trainer_jobs, self._take_trainers)
+        follow(seen.jobs, self.targets.take_job)
+        follow(seen.trainer_jobs, self.targets.take_trainers)
         # Last: a pod looks up its node, its group, its job and its claim.
         follow(seen.pods, self._take_pod)
         follow(seen.resource_claims, self._take_claim)
@@ -187,7 +182,7 @@ class SchedulerCache:
         if job is not None and not is_virtual(job):
             assumed.jobs[job.key] = job
         snapshot.clear()
-        self._job_facts.clear()
+        self.targets.clear()
         return assumed
 
     def _resume(self, assumed: AssumedState) -> None:
@@ -292,16 +287,6 @@ class SchedulerCache:
         self.snapshot.move(task, TaskStatus.RELEASING, task.node)
         self.mark_dirty(task.job)
 
-    def assume_shrunk(self, job: AITrainingJob, targets: dict[str, int]) -> None:
-        """Keep the lower targets of a job, whatever the informer says, until `forget_shrunk`."""
-        self._lowered[str(job.metadata.key)] = (job.metadata.uid, targets)
-
-    def forget_shrunk(self, key: Key) -> None:
-        """Go back to the targets in the status of a job: they are written, or will not be."""
-        if self._lowered.pop(str(key), None) is not None:
-            self._job_facts.pop(str(key), None)
-            self._take_training_job(key)
-
     # --- handlers of the informers
 
     def _take_node(self, key: Key) -> None:
@@ -390,50 +375,6 @@ class SchedulerCache:
         # The scheduler owns the phase, and our last write may not have come back yet.
         if old.phase is not PodGroupPhase.EMPTY:
             self.snapshot.set_phase(job, old.phase)
-
-    def _take_training_job(self, key: Key) -> None:
-        found, text = self.informers.jobs.get(key), str(key)
-        if found is None:
-            self.snapshot.remove_training_job(text)
-            self._lowered.pop(text, None)
-            self._job_facts.pop(text, None)
-        else:
-            # A save makes its job a cheaper victim, but is no reason for a cycle.
-            self.snapshot.roles.note_save(text, last_save(found))
-            facts = job_facts(found)
-            if self._job_facts.get(text) == facts:
-                return
-            self._job_facts[text] = facts
-            self.snapshot.put_training_job(self._with_targets(found))
-        self._targets_changed(text)
-
-    def _take_trainers(self, key: Key) -> None:
-        found, text = self.informers.trainer_jobs.get(key), trainers_key(str(key))
-        if found is None:
-            self.snapshot.remove_training_job(text)
-            self._job_facts.pop(text, None)
-        else:
-            facts = (found.spec.trainer, found.status.trainer_target)
-            if self._job_facts.get(text) == facts:
-                return
-            self._job_facts[text] = facts
-            self.snapshot.put_trainers(found)
-        self._targets_changed(text)
-
-    def _targets_changed(self, training_job: str) -> None:
-        if any(self.snapshot.roles.of(training_job)):  # a job without pods needs no decision
-            self._wake()
-
-    def _with_targets(self, job: AITrainingJob) -> AITrainingJob:
-        """Returns the job with the smaller of both targets for each role that is being shrunk."""
-        uid, lowered = self._lowered.get(str(job.metadata.key), ("", {}))
-        if uid != job.metadata.uid or not lowered:
-            return job
-        targets = dict(job.status.target_replicas)
-        for role, target in lowered.items():
-            targets[role] = min(targets.get(role, target), target)
-        status = msgspec.structs.replace(job.status, target_replicas=targets)
-        return msgspec.structs.replace(job, status=status)
 
     def _take_pod(self, key: Key) -> None:
         pod, text = self.informers.pods.get(key), str(key)

@@ -90,7 +90,7 @@ class Shrinker:
         if pending is None or pending.uid != job.metadata.uid:
             pending = self._pending[key] = _PendingShrink(job.metadata.uid, {})
         pending.roles.update(roles)
-        self._cache.assume_shrunk(
+        self._cache.targets.assume_shrunk(
             job, {role: shrink.target for role, shrink in pending.roles.items()}
         )
         self._victims.add(key, self._beyond(key, pending.roles))
@@ -165,7 +165,7 @@ class Shrinker:
     def _drop(self, key: Key) -> None:
         """Drop the pending shrink: it is written, or it cannot be. The job's own targets count."""
         self._pending.pop(key, None)
-        self._cache.forget_shrunk(key)
+        self._cache.targets.forget_shrunk(key)
         # After that: where the write was refused, the victims count again.
         self._victims.discard(key)
 
