@@ -115,14 +115,13 @@ class _DomainClaim:
         possible = self._possible(part)
         for tier in gradients:
             costs: dict[int, _ClaimCost] = {}
-            for domain in self._most_room_first(tier[possible[tier]]):
+            # Attempts that fail cost as much as others. Few do: those that are not possible are
+            # not among them.
+            for domain in self._most_room_first(tier[possible[tier]])[: self._max]:
                 mark = statement.mark()
                 if attempt(domain):
                     costs[domain] = self._cost()
                 statement.rollback(mark)
-                # Attempts that fail cost time, too, but only successes are compared.
-                if len(costs) >= self._max:
-                    break
             if costs:
                 # The same attempt on the same state has the same result.
                 return attempt(_cheapest(costs))

@@ -185,6 +185,24 @@ def test_whole_gangs_are_spared_on_request() -> None:
     assert not decide(racks(1, 4), groups, rows, spared, priorityClasses=CLASSES).evictions
 
 
+@pytest.mark.parametrize(("n_domains", "cleared"), [(1, set()), (2, {"r1"})])
+def test_only_so_many_racks_are_tried(n_domains: int, cleared: set[str]) -> None:
+    """The rack with most room comes first; its gang may not leave as a whole."""
+    base = racks(2, 4)
+    base["nodes"].append(node("spare"))
+    groups = [gang("a", 2, **LOW), gang("b", 1, **LOW), gang("claim", 4, HARD_1, **HIGH)]
+    rows = [
+        *running("a", rack(0)[:2]), *running("b", [*rack(1), "spare"]), *pods("claim", 4),
+    ]  # fmt: skip
+    given = Arguments({"allowWholeBundle": False, "maxDomains": n_domains})
+    config = replace(DEFAULT, action_arguments={"preempt": given})
+
+    plan = decide(base, groups, rows, config, priorityClasses=CLASSES)
+
+    assert promised(plan) == cleared
+    assert len(victims(plan)) == 4 * len(cleared)
+
+
 @pytest.mark.parametrize(
     ("text", "actions"),
     [("allocate, gangpreempt, gangreclaim", ("allocate", "preempt", "reclaim"))],
