@@ -41,3 +41,32 @@ def test_every_name_is_one_of_a_plugin() -> None:
     }
 
     assert {name for path in SETTINGS for name in json.loads(path.read_text())["settings"]} <= names
+
+
+def test_every_setting_of_volcano_that_counts_has_a_case() -> None:
+    """What is accepted is not accepted for nothing.
+
+    All but the time that volumes may take: it decides when a gang is released, not where it goes.
+    """
+    counting = {
+        "nodegroup enableHierarchy",
+        "nodegroup enablePreferredOrder",
+        "nodegroup strict",
+        "nodeorder imagelocality.weight",
+        "nodeorder podtopologyspread.weight",
+        "predicates predicate.DynamicResourceAllocationEnable",
+        "predicates predicate.NodeVolumeLimitsEnable",
+        "predicates predicate.ProportionalEnable",
+        "predicates predicate.VolumeBindingEnable",
+        "predicates predicate.VolumeZoneEnable",
+        "predicates predicate.resources",
+        "predicates predicate.resources.",
+        "resource-strategy-fit proportional",
+        "resource-strategy-fit resourceStrategyFitWeight",
+        "resource-strategy-fit resources",
+        "resource-strategy-fit sra",
+    }
+
+    assert counting <= {
+        one for path in SETTINGS for one in json.loads(path.read_text())["settings"]
+    }
