@@ -96,6 +96,10 @@ class HyperNodes:
         asking = [members for members in self._members.values() if members.tests]
         fresh = [m for name in self._unasked if (m := self._members[name]).tests]
         self._unasked.clear()
+        if not asking:
+            # All members are named: there is nothing to ask nodes, until the first selector comes.
+            self._seen.clear()
+            return
         seen, self._seen = self._seen, {}
         for node in nodes.objects:
             if node is None:
