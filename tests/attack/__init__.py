@@ -6,6 +6,8 @@
 - `objects`: attacks by objects that are valid one by one: number, size, relations.
 - `definitions`: attacks by custom resource definitions, schemas, rules and columns.
 - `growth`: attacks by small requests that grow: defaults, scalars, what clients hold back.
+- `rights`: attacks by roles, bindings, reviews and tokens.
+- `floods`: attacks by many ordinary requests at once.
 - `connections`: attacks by connections, headers and watches.
 - `streams`: attacks by commands in pods and forwarded ports.
 - `controllers`: attacks by objects that the control loops read.

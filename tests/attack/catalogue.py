@@ -10,7 +10,17 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.attack import connections, crowds, definitions, growth, objects, owners, payloads
+from tests.attack import (
+    connections,
+    crowds,
+    definitions,
+    floods,
+    growth,
+    objects,
+    owners,
+    payloads,
+    rights,
+)
 from tests.attack.harness import Attack, measure, target_server
 
 ATTACKS: Mapping[str, Attack] = {
@@ -21,6 +31,8 @@ ATTACKS: Mapping[str, Attack] = {
     **connections.ATTACKS,
     **owners.ATTACKS,
     **growth.ATTACKS,
+    **rights.ATTACKS,
+    **floods.ATTACKS,
 }
 # One of each class, together some seconds.
 SAMPLE = (

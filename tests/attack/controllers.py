@@ -20,24 +20,24 @@ SERVICES = "/api/v1/namespaces/default/services"
 SETTLE_S = 3.0
 
 
-def _make(target: Target, path: str, api: str, kind: str, name: str, **more: Any) -> None:
+def make(target: Target, path: str, api: str, kind: str, name: str, **more: Any) -> None:
     body = {"apiVersion": api, "kind": kind, "metadata": {"name": name}, **more}
     target.ask("POST", path, body)
 
 
-def _clear(target: Target, path: str, names: list[str]) -> None:
+def clear(target: Target, path: str, names: list[str]) -> None:
     for name in names:
         target.ask("DELETE", f"{path}/{name}?propagationPolicy=Background&gracePeriodSeconds=0")
     time.sleep(1)
 
 
-def _settle(target: Target) -> None:
+def settle(target: Target) -> None:
     for _ in range(3):
         time.sleep(SETTLE_S / 3)
         target.take_memory()
 
 
-def _pods(target: Target, count: int, spec: dict[str, Any], **more: Any) -> list[str]:
+def pods(target: Target, count: int, spec: dict[str, Any], **more: Any) -> list[str]:
     names = [f"c{n}" for n in range(count)]
     for name in names:
         chosen = {"schedulerName": "swell", "restartPolicy": "Never", **spec}
@@ -78,9 +78,9 @@ def _affinities(target: Target) -> None:
         (20, {"nodeSelector": {f"k{n}": "v" for n in range(9_000)}}),
     ]
     for count, spec in cases:
-        names = _pods(target, count, spec)
-        _settle(target)
-        _clear(target, PODS, names)
+        names = pods(target, count, spec)
+        settle(target)
+        clear(target, PODS, names)
 
 
 def _queues(target: Target) -> None:
@@ -92,16 +92,16 @@ def _queues(target: Target) -> None:
         amounts = {"cpu": "1" + "0" * 300, "example.com/x": "9" * 30} if n % 3 else {"cpu": "1"}
         spec = {"weight": 1, "parent": parent, "capability": amounts, "deserved": amounts}
         spec["guarantee"] = {"resource": amounts}
-        _make(target, QUEUES, api, "Queue", name, spec=spec)
+        make(target, QUEUES, api, "Queue", name, spec=spec)
     for n in (0, 7, 149):
         change = {"spec": {"parent": names[(n + 70) % 150]}}
         target.ask("PATCH", f"{QUEUES}/{names[n]}", change, {**MERGE_PATCH})
     for n in range(60):
         spec = {"minMember": 2**31 - 1, "queue": names[-1 - n], "minResources": {"cpu": "9" * 300}}
-        _make(target, GROUPS, api, "PodGroup", f"g{n}", spec=spec)
-    _settle(target)
-    _clear(target, GROUPS, [f"g{n}" for n in range(60)])
-    _clear(target, QUEUES, names[::-1])
+        make(target, GROUPS, api, "PodGroup", f"g{n}", spec=spec)
+    settle(target)
+    clear(target, GROUPS, [f"g{n}" for n in range(60)])
+    clear(target, QUEUES, names[::-1])
 
 
 def _hyper_nodes(target: Target) -> None:
@@ -113,19 +113,19 @@ def _hyper_nodes(target: Target) -> None:
         member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
         names.append(f"p{n}")
         spec = {"tier": 1, "members": [member] * 20}
-        _make(target, HYPER_NODES, api, "HyperNode", f"p{n}", spec=spec)
+        make(target, HYPER_NODES, api, "HyperNode", f"p{n}", spec=spec)
     wide = [{"type": "Node", "selector": {"exactMatch": {"name": f"n{n}"}}} for n in range(8_000)]
-    _make(target, HYPER_NODES, api, "HyperNode", "wide", spec={"tier": 1, "members": wide})
+    make(target, HYPER_NODES, api, "HyperNode", "wide", spec={"tier": 1, "members": wide})
     names.append("wide")
     for n in range(300):
         inner = {"type": "HyperNode", "selector": {"exactMatch": {"name": f"r{(n + 1) % 300}"}}}
         names.append(f"r{n}")
         ring = {"tier": n + 1, "members": [inner]}
-        _make(target, HYPER_NODES, api, "HyperNode", f"r{n}", spec=ring)
-    made = _pods(target, 20, {})
-    _settle(target)
-    _clear(target, PODS, made)
-    _clear(target, HYPER_NODES, names)
+        make(target, HYPER_NODES, api, "HyperNode", f"r{n}", spec=ring)
+    made = pods(target, 20, {})
+    settle(target)
+    clear(target, PODS, made)
+    clear(target, HYPER_NODES, names)
 
 
 def _odd_nodes(target: Target) -> None:
@@ -143,10 +143,10 @@ def _odd_nodes(target: Target) -> None:
         body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"taints": taints}}
         body["status"] = status
         target.ask("POST", NODES, body)
-    made = _pods(target, 60, {})
-    _settle(target)
-    _clear(target, PODS, made)
-    _clear(target, NODES, names)
+    made = pods(target, 60, {})
+    settle(target)
+    clear(target, PODS, made)
+    clear(target, NODES, names)
 
 
 def _workloads(target: Target) -> None:
@@ -158,15 +158,15 @@ def _workloads(target: Target) -> None:
     template = {"metadata": {"labels": {"app": "c", "n": "x"}}, "spec": pod("x")["spec"]}
     for n in range(8):
         spec = {"replicas": 0, "selector": selector, "template": template}
-        _make(target, SETS, "apps/v1", "ReplicaSet", f"s{n}", spec=spec)
+        make(target, SETS, "apps/v1", "ReplicaSet", f"s{n}", spec=spec)
     for n in range(40):
         spec = {"selector": {"app": "c"}, "clusterIP": "None", "ports": ports}
-        _make(target, SERVICES, "v1", "Service", f"s{n}", spec=spec)
-    names = _pods(target, 30, {"nodeName": "nowhere"})
-    _settle(target)
-    _clear(target, PODS, names)
-    _clear(target, SETS, [f"s{n}" for n in range(8)])
-    _clear(target, SERVICES, [f"s{n}" for n in range(40)])
+        make(target, SERVICES, "v1", "Service", f"s{n}", spec=spec)
+    names = pods(target, 30, {"nodeName": "nowhere"})
+    settle(target)
+    clear(target, PODS, names)
+    clear(target, SETS, [f"s{n}" for n in range(8)])
+    clear(target, SERVICES, [f"s{n}" for n in range(40)])
 
 
 def _chained_jobs(target: Target) -> None:
@@ -178,13 +178,13 @@ def _chained_jobs(target: Target) -> None:
     for n, name in enumerate(names):
         after = names if n == 199 else [names[(n + 1) % 199]]
         spec = {"replicaSpecs": {"trainer": role}, "after": after}
-        _make(target, JOBS, api, "AITrainingJob", name, spec=spec)
+        make(target, JOBS, api, "AITrainingJob", name, spec=spec)
     most = {**role, "restartLimit": 2**31 - 1, "minReplicas": 0, "maxReplicas": 2**31 - 1}
     meta = {"name": "noted", "annotations": {f"e.example/{n}": "[" * 2_000 for n in range(100)}}
     body = {"apiVersion": api, "kind": "AITrainingJob", "metadata": meta}
     target.ask("POST", JOBS, {**body, "spec": {"replicaSpecs": {"trainer": most}}})
-    _settle(target)
-    _clear(target, JOBS, [*names, "noted"])
+    settle(target)
+    clear(target, JOBS, [*names, "noted"])
 
 
 ATTACKS: dict[str, Attack] = {

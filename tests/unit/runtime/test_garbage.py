@@ -13,23 +13,24 @@ from swell.runtime.garbage import Collections, collect_all, paced_collections
 MIB = 1 << 20
 
 
-def test_quiet_second_is_used_when_enough_is_old() -> None:
+def test_quiet_time_is_used_when_enough_is_old() -> None:
     pace = Collections(0.0, 0.0, 100 * MIB)
 
     assert not pace.is_due(30.0, 0.1, 110 * MIB, n_middle=9), "the last one was not long ago"
     assert not pace.is_due(90.0, 50.0, 110 * MIB, n_middle=9), "the process is busy"
-    assert not pace.is_due(91.0, 50.1, 110 * MIB, n_middle=2), "little has become old"
-    assert pace.is_due(92.0, 50.2, 110 * MIB, n_middle=9)
+    assert not pace.is_due(95.0, 50.1, 110 * MIB, n_middle=2), "little has become old"
+    assert not pace.is_due(100.0, 50.4, 110 * MIB, n_middle=9), "somebody asks now and then"
+    assert pace.is_due(105.0, 50.5, 110 * MIB, n_middle=9)
 
 
 def test_busy_server_looks_at_everything_in_the_end() -> None:
     pace = Collections(0.0, 0.0, 100 * MIB)
 
-    assert not pace.is_due(599.0, 599.0, 400 * MIB, n_middle=1)
-    assert pace.is_due(601.0, 601.0, 400 * MIB, n_middle=1)
-    pace.collected(602.0, 602.0, 400 * MIB)
-    assert not pace.is_due(603.0, 603.0, 800 * MIB, n_middle=1)
-    assert pace.is_due(604.0, 604.0, 1_100 * MIB, n_middle=1), "memory has grown too much"
+    assert not pace.is_due(3_599.0, 3_599.0, 600 * MIB, n_middle=1)
+    assert pace.is_due(3_601.0, 3_601.0, 600 * MIB, n_middle=1)
+    pace.collected(3_602.0, 3_602.0, 600 * MIB)
+    assert not pace.is_due(3_603.0, 3_603.0, 1_700 * MIB, n_middle=1)
+    assert pace.is_due(3_604.0, 3_604.0, 1_720 * MIB, n_middle=1), "memory has grown too much"
 
 
 def test_nothing_is_looked_at_while_nothing_becomes_old() -> None:

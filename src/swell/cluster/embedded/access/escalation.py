@@ -85,7 +85,7 @@ def _may_bind(author: Author, role: RoleKey, namespace: str) -> bool:
 
 
 def _missing(author: Author, namespace: str, rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    return missing_rules(author.access.granted(author.identity, namespace).rules, rules)
+    return missing_rules(author.access.held(author.identity, namespace), rules)
 
 
 def _refuse_missing(author: Author, plural: str, key: Key, rules: Iterable[PolicyRule]) -> None:

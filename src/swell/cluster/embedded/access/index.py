@@ -16,7 +16,7 @@ from swell.cluster.embedded.access.attributes import (
     RequestAttributes,
     service_account,
 )
-from swell.cluster.embedded.access.policyrules import PolicyRule
+from swell.cluster.embedded.access.policyrules import PolicyRule, RuleIndex
 from swell.cluster.embedded.storage import Commit, Storage
 
 GROUP = "rbac.authorization.k8s.io"
@@ -24,6 +24,9 @@ ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
 _ROLE_KINDS = frozenset({ROLES, CLUSTER_ROLES})
 _BINDING_KINDS = (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
+
+LARGE_ROLE_BYTES = 32 << 10
+SHOWN_MAX = 5_000  # rules in the answer to a review; more than any role of a cluster has
 
 RoleKey = tuple[str, Key]  # collection and key
 # The kind of a subject (User or Group), its name, and the namespace of the binding.
@@ -50,7 +53,7 @@ class AccessIndex:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._bound: dict[SubjectKey, dict[RoleKey, BoundRole]] = {}
-        self._rules: dict[RoleKey, tuple[PolicyRule, ...]] = {}
+        self._rules: dict[RoleKey, RuleIndex] = {}
         for collection in _BINDING_KINDS:
             for key, stored in storage.list(collection).items:
                 self._bind((collection, key), stored.body)
@@ -62,35 +65,51 @@ class AccessIndex:
             return AccessDecision(True)
         problems: list[str] = []
         for bound in self._roles_of(identity, wanted.namespace):
-            rules = self.rules_of(bound.role)
+            rules = self._indexed(bound.role)
             if rules is None:
                 problems.append(_missing(bound.role))
                 continue
-            if any(rule.allows(wanted) for rule in rules):
+            if rules.allows(wanted):
                 return AccessDecision(True, f"RBAC: allowed by {bound.text}")
         return AccessDecision(False, f"RBAC: {_joined(problems)}" if problems else "")
 
     def granted(self, identity: Identity, namespace: str) -> GrantedRules:
-        """All rules of an identity in a namespace, or in the whole cluster if that is empty."""
+        """All rules of an identity in a namespace, or in the whole cluster if that is empty.
+
+        Of very many the rest is left out, and said to be.
+        """
         rules: list[PolicyRule] = []
         problems: list[str] = []
         for bound in self._roles_of(identity, namespace):
-            found = self.rules_of(bound.role)
+            found = self.rules_of(bound.role, SHOWN_MAX + 1 - len(rules))
             if found is None:
                 problems.append(_missing(bound.role))
-            else:
-                rules.extend(found)
-        return GrantedRules(rules, problems)
+                continue
+            rules.extend(found)
+            if len(rules) > SHOWN_MAX:
+                problems.append(f"only the first {SHOWN_MAX} rules are listed")
+                break
+        return GrantedRules(rules[:SHOWN_MAX], problems)
 
-    def rules_of(self, role: RoleKey) -> tuple[PolicyRule, ...] | None:
-        """The rules of a role; None when there is no such role."""
+    def held(self, identity: Identity, namespace: str) -> list[RuleIndex]:
+        """The rules of all roles of an identity, to ask whether they cover others."""
+        found = (self._indexed(bound.role) for bound in self._roles_of(identity, namespace))
+        return [rules for rules in found if rules is not None]
+
+    def rules_of(self, role: RoleKey, limit: int | None = None) -> list[PolicyRule] | None:
+        """The rules of a role, as many as asked; None when there is no such role."""
+        stored = self._storage.get(*role)
+        if stored is None:
+            return None
+        return [PolicyRule.of(rule) for rule in (stored.body.get("rules") or ())[:limit]]
+
+    def _indexed(self, role: RoleKey) -> RuleIndex | None:
         rules = self._rules.get(role)
         if rules is None:
             stored = self._storage.get(*role)
             if stored is None:
                 return None
-            rules = tuple(PolicyRule.of(rule) for rule in stored.body.get("rules") or ())
-            self._rules[role] = rules
+            rules = self._rules[role] = RuleIndex(stored.body.get("rules") or ())
         return rules
 
     def _roles_of(self, identity: Identity, namespace: str) -> Iterator[BoundRole]:
@@ -104,6 +123,9 @@ class AccessIndex:
         role = commit.collection, commit.key
         if commit.collection in _ROLE_KINDS:
             self._rules.pop(role, None)
+            # Of a large role at once: the first question may be about the rules of many.
+            if commit.after is not None and len(commit.after.raw) > LARGE_ROLE_BYTES:
+                self._indexed(role)
         elif commit.collection in _BINDING_KINDS:
             if commit.before is not None:
                 self._unbind(role, commit.before.body)

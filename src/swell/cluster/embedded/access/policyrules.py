@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 from swell.api.meta import Body
 from swell.cluster.embedded.access.attributes import RequestAttributes
@@ -17,6 +18,9 @@ ALL = "*"
 # A rule of n groups, resources and verbs grants n³ single permissions, and all may have to be
 # compared. No role of a cluster comes near; Kubernetes' largest has some 400.
 SINGLES_MAX = 5_000
+# Of one rule; the rules of Kubernetes' own roles grant up to some hundred.
+INDEXED_SINGLES_MAX = 256
+_ANY = None  # in place of a name: all objects
 
 
 class TooManyPermissionsError(Exception):
@@ -100,7 +104,80 @@ class PolicyRule:
         return f"{{{', '.join(shown)}}}"
 
 
-def missing_rules(held: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+class RuleIndex:
+    """The rules of one role, such that a question takes no longer the more rules there are.
+
+    Rules that grant few single permissions, as nearly all do, are kept as these, in sets. Only the
+    others are gone through.
+    """
+
+    __slots__ = ("_broad", "_objects", "_path_starts", "_paths")
+
+    def __init__(self, rules: Iterable[Body]) -> None:
+        self._objects: set[tuple[str, str, str, str | None]] = set()  # verb, group, resource, name
+        self._paths: set[tuple[str, str]] = set()  # verb, path
+        self._path_starts: list[tuple[str, str]] = []
+        self._broad: list[PolicyRule] = []
+        for body in rules:
+            self._add(body)
+
+    def allows(self, wanted: RequestAttributes) -> bool:
+        if not wanted.resource:
+            return self._has_path(wanted.verb, wanted.path, wanted)
+        combined = wanted.combined
+        if self._has_object(wanted.verb, wanted.group, combined, wanted.name):
+            return True
+        return any(rule.allows(wanted) for rule in self._broad)
+
+    def covers(self, single: PolicyRule) -> bool:
+        """Whether some rule grants a single permission, as `PolicyRule.singles` makes them."""
+        (verb,) = single.verbs
+        for path in single.paths:
+            return self._has_path(verb, path, None) or self._broad_covers(single)
+        (group,), (resource,) = single.groups, single.resources
+        name = next(iter(single.names), _ANY)
+        return self._has_object(verb, group, resource, name) or self._broad_covers(single)
+
+    def _broad_covers(self, single: PolicyRule) -> bool:
+        return any(rule.covers(single) for rule in self._broad)
+
+    def _has_object(self, verb: str, group: str, resource: str, name: str | None) -> bool:
+        part = resource.partition("/")[2]
+        resources = (resource, ALL, f"*/{part}") if part else (resource, ALL)
+        objects, names = self._objects, (name, _ANY)
+        return bool(objects) and any(
+            (v, g, r, n) in objects
+            for r in resources
+            for v in (verb, ALL)
+            for g in (group, ALL)
+            for n in names
+        )
+
+    def _has_path(self, verb: str, path: str, wanted: RequestAttributes | None) -> bool:
+        for known in (verb, ALL):
+            if (known, path) in self._paths or (known, ALL) in self._paths:
+                return True
+        if any(own in {verb, ALL} and path.startswith(start) for own, start in self._path_starts):
+            return True
+        return wanted is not None and any(rule.allows(wanted) for rule in self._broad)
+
+    def _add(self, body: Body) -> None:
+        verbs, groups = body.get("verbs") or (), body.get("apiGroups") or ()
+        resources, paths = body.get("resources") or (), body.get("nonResourceURLs") or ()
+        names = body.get("resourceNames") or (_ANY,)
+        n_singles = len(verbs) * (len(groups) * len(resources) * len(names) + len(paths))
+        # Names of objects in a rule of paths count for what the rule covers, and for nothing else.
+        if n_singles > INDEXED_SINGLES_MAX or (paths and names != (_ANY,)):
+            self._broad.append(PolicyRule.of(body))
+            return
+        self._objects.update(product(verbs, groups, resources, names))
+        for verb, path in product(verbs, paths):
+            self._paths.add((verb, path))
+            if path.endswith(ALL) and path != ALL:
+                self._path_starts.append((verb, path.rstrip(ALL)))
+
+
+def missing_rules(held: Iterable[RuleIndex], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The permissions of the wanted rules that no held rule covers, those of one object in one.
 
     TooManyPermissionsError when they are too many to be compared one by one.

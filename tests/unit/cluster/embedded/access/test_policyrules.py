@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from swell.cluster.embedded.access.attributes import RequestAttributes
 from swell.cluster.embedded.access.policyrules import (
+    INDEXED_SINGLES_MAX,
     PolicyRule,
+    RuleIndex,
     TooManyPermissionsError,
     missing_rules,
 )
@@ -33,6 +38,20 @@ def rule(
 def wanted(verb: str, resource: str, group: str = "", name: str = "") -> RequestAttributes:
     plural, _, part = resource.partition("/")
     return RequestAttributes(verb, group, plural, part, "default", name)
+
+
+def indexed(rules: list[PolicyRule]) -> RuleIndex:
+    """The index of the same rules."""
+    return RuleIndex(
+        {
+            "apiGroups": sorted(one.groups),
+            "resources": sorted(one.resources),
+            "verbs": sorted(one.verbs),
+            "resourceNames": sorted(one.names),
+            "nonResourceURLs": sorted(one.paths),
+        }
+        for one in rules
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,6 +82,8 @@ def wanted(verb: str, resource: str, group: str = "", name: str = "") -> Request
 def test_rule_allows(given: PolicyRule, asked: RequestAttributes, allowed: bool) -> None:
     """Verb, group, resource with its part, name and path must all fit."""
     assert given.allows(asked) is allowed
+    assert indexed([given]).allows(asked) is allowed
+    assert indexed([rule("x", "y", "z", ("n",)), given]).allows(asked) is allowed
 
 
 @pytest.mark.parametrize(
@@ -86,7 +107,7 @@ def test_rule_allows(given: PolicyRule, asked: RequestAttributes, allowed: bool)
 )
 def test_missing_rules(held: list[PolicyRule], asked: PolicyRule, missing: list[str]) -> None:
     """A permission that no held rule covers is missing, with all its verbs in one."""
-    found = missing_rules(held, [asked])
+    found = missing_rules([indexed(held)], [asked])
 
     assert [next(iter(one.resources or one.paths)) for one in found] == missing
 
@@ -104,4 +125,36 @@ def test_rules_of_very_many_permissions_are_not_compared() -> None:
     """A role of a few hundred words could otherwise hold up the server for minutes."""
     many = ",".join(f"x{n}" for n in range(100))
     with pytest.raises(TooManyPermissionsError):
-        missing_rules([rule("core")], [rule(many, many, many)])
+        missing_rules([indexed([rule("core")])], [rule(many, many, many)])
+
+
+def test_index_answers_as_the_rules_do() -> None:
+    """Rules drawn from few words, so that many of them nearly fit; some too broad for sets."""
+    rng = random.Random(7)
+    words = ("a", "b", "*", "a/x", "*/x", "", "a*")
+    broad = [f"w{n}" for n in range(INDEXED_SINGLES_MAX)]
+
+    def some(most: int = 2) -> list[str]:
+        return rng.sample(words, rng.randint(0, most))
+
+    for _ in range(3_000):
+        bodies = [
+            {
+                "verbs": some() + (broad if rng.random() < 0.1 else []),
+                "apiGroups": some(),
+                "resources": some(),
+                "resourceNames": some(1),
+                "nonResourceURLs": some(),
+            }
+            for _ in range(3)
+        ]
+        rules, index = [PolicyRule.of(body) for body in bodies], RuleIndex(bodies)
+        verb, group, name = rng.choice(words), rng.choice(words), rng.choice(words)
+        resource, _, part = rng.choice(words).partition("/")
+        asked = RequestAttributes(verb, group, resource, part, "n", name, path=rng.choice(words))
+        assert index.allows(asked) is any(one.allows(asked) for one in rules), (bodies, asked)
+        single = PolicyRule(frozenset({verb}), frozenset({group}), frozenset({resource or "b"}))
+        single = replace(single, names=frozenset({name} if rng.random() < 0.5 else ()))
+        if rng.random() < 0.3:
+            single = PolicyRule(frozenset({verb}), paths=frozenset({name}))
+        assert index.covers(single) is any(one.covers(single) for one in rules), (bodies, single)
