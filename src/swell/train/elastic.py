@@ -86,11 +86,11 @@ class Elastic:
         )
         self._ledger.user.check = self._framework.codec.check
         self._saver: Saver | None = None
+        every_s = seconds_of(save_every)
         checkpoint = checkpoint or os.environ.get(CHECKPOINTS_VARIABLE)
         if checkpoint:
             kept = count_of("keep", keep, 1)
             folder = CheckpointFolder(Path(checkpoint), keep=kept, warn=_warn)
-            every_s = seconds_of(save_every)
             self._saver = Saver(folder, self._framework.codec, every_s=every_s, warn=_warn)
         self._engine_made: Engine | None = None
         self._batch: SampleBatch | None = None

@@ -197,6 +197,11 @@ class Engine:
 
     def save(self) -> None:
         """Save now, and return when the checkpoint is complete."""
+        if self._is_in_step:
+            raise TrainError(
+                "a checkpoint within a step would have its update without counting it: save after"
+                " the step"
+            )
         if self._saver and self._writes_checkpoints():
             self._save_now()
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from swell.train.elastic import Elastic
-from swell.train.errors import MissingFrameworkError
+from swell.train.errors import MissingFrameworkError, TrainError
 
 
 class Jax:
@@ -77,6 +77,11 @@ class _ArrayTrees:
     def put_back(self) -> None:
         """Have the trees from before the step again, whatever of it has been assigned."""
         for name, (leaves, form) in self._before_step.items():
+            if any(hasattr(leaf, "is_deleted") and leaf.is_deleted() for leaf in leaves):
+                raise TrainError(
+                    f"a step broke off after its update, which has donated the {name} that it began"
+                    " with: let the update come after all collectives of a step"
+                )
             self.values[name] = self.tree.unflatten(form, leaves)
 
     def state_dict(self) -> dict[str, list[Any]]:
@@ -91,7 +96,14 @@ class _ArrayTrees:
     def load_state_dict(self, state: dict[str, list[Any]]) -> None:
         for name, value in self.values.items():
             leaves, form = self.tree.flatten(value)
-            self.values[name] = self.rebuilt(form, leaves, state[name])
+            given = state[name]
+            here, there = ([list(np.shape(leaf)) for leaf in one] for one in (leaves, given))
+            if here != there:
+                raise TrainError(
+                    f"the state was made by another program: the shapes of its {name} are {there},"
+                    f" and not {here}"
+                )
+            self.values[name] = self.rebuilt(form, leaves, given)
 
     def rebuilt(self, form: Any, old: list[Any], new: list[Any]) -> Any:
         """A tree with new values, and the element types of the old ones."""

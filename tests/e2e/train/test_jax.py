@@ -15,7 +15,8 @@ from tests.unit.train.cluster import ROOT, TrainingCluster
 
 pytestmark = pytest.mark.long
 
-PROGRAM = [os.environ.get("SWELL_JAX_PYTHON", sys.executable), "-m", "tests.e2e.train.jax_program"]
+PYTHON = os.environ.get("SWELL_JAX_PYTHON", sys.executable)
+PROGRAM = [PYTHON, "-m", "tests.e2e.train.jax_program"]
 EPOCHS = "16"
 # Three processes load JAX at once, beside other tests.
 WITHIN_S = 240.0
@@ -50,3 +51,20 @@ def test_jax_survives_and_ends_as_if_undisturbed(tmp_path: Path) -> None:
             assert np.abs(np.array(fact["final"]) - undisturbed).max() < 1e-5
     finally:
         cluster.close()
+
+
+def test_what_scripts_do_besides_the_plain_loop() -> None:
+    """Other shapes are not taken over, and a step whose beginning is gone is not redone."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    program = [PYTHON, "-m", "tests.e2e.train.jax_loop_program"]
+    output = subprocess.run(program, cwd=ROOT, env=env, check=True, capture_output=True)
+    found = json.loads(output.stdout.splitlines()[-1])
+
+    assert found["shapes"] == [
+        "none",
+        "the state was made by another program: the shapes of its params are [[3]], and not [[4]]",
+        "the state was made by another program: the shapes of its params are [[3]], and not"
+        " [[], [3]]",
+        "none",
+    ]
+    assert found["donated"].startswith("a step broke off after its update, which has donated the")

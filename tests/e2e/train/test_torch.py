@@ -275,9 +275,13 @@ def test_batches_in_parts_end_as_if_undisturbed(
         assert np.abs(np.array(final) - undisturbed).max() < 1e-5
 
 
-def test_layers_that_are_trained_later_end_as_if_undisturbed(cluster: TrainingCluster) -> None:
-    """A script thaws them in its second epoch; one that is new begins with them frozen."""
+@pytest.mark.parametrize("wrap", ["", "fsdp"])
+def test_layers_that_are_trained_later_end_as_if_undisturbed(
+    cluster: TrainingCluster, wrap: str
+) -> None:
+    """A script thaws them when its second epoch begins; one that is new has them frozen."""
     cluster.set_variable("THAWS", "1")
+    cluster.set_variable("WRAP", wrap)
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "EPOCHS": EPOCHS, "THAWS": "1"}
     output = subprocess.run(PROGRAM, cwd=ROOT, env=env, check=True, capture_output=True)
     undisturbed = np.array(json.loads(output.stdout.splitlines()[-1])["final"])

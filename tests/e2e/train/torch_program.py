@@ -121,7 +121,7 @@ def main() -> None:
     model.module[0].requires_grad_(not thaws)
     for x, y in model.batches(data, batch_size=N_BATCH, epochs=epochs):
         done = model.steps
-        if model.epoch >= thaws > 0:
+        if thaws and done == thaws * -(-N_SAMPLES // N_BATCH):
             model.module[0].requires_grad_(True)
         with model.step():
             pause()

@@ -140,6 +140,18 @@ def test_a_loop_that_can_have_no_batches_is_refused() -> None:
     assert model.steps == 4
 
 
+def test_a_checkpoint_within_a_step_is_refused(tmp_path: Path) -> None:
+    """It would have an update that its number of steps does not count."""
+    model = Elastic({"w": np.zeros(1)}, checkpoint=tmp_path)
+    with pytest.raises(TrainError, match="within a step"), model.step():
+        model.save()
+    with model.step():
+        pass
+    model.save()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000000001.swell"]
+
+
 def test_a_batch_has_one_step() -> None:
     """Its samples would count twice, and others would be left out."""
     model = Elastic({"w": np.zeros(1)})
@@ -378,6 +390,8 @@ def test_wrong_arguments_are_refused_in_a_sentence() -> None:
     for name, value in wrong.items():
         with pytest.raises(TrainError, match=f"^{name} is {value}: it is a whole number, at least"):
             Elastic({"w": np.zeros(1)}, **{name: value})
+    with pytest.raises(TrainError, match='save_every is "10x": give seconds'):
+        Elastic({"w": np.zeros(1)}, save_every="10x")
     model = Elastic({"w": np.zeros(1)})
     wrong = {"batch_size": 2.5, "epochs": -1, "workers": -1, "seed": None}
     for name, value in wrong.items():

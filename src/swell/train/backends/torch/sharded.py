@@ -206,11 +206,16 @@ class ShardedLearner:
         if self._rank == holders[0] and mine is not None:
             common = mine.common
             content = [tensor.tobytes() for tensor in common.tensors]
-            raw = msgspec.msgpack.encode([mine.layout, common.structure, common.specs, content])
+            # As they are trained now, which may be otherwise than when the copy was made.
+            trains = [parameter.requires_grad for parameter in self.module.parameters()]
+            state = [mine.layout, common.structure, common.specs, content, trains]
+            raw = msgspec.msgpack.encode(state)
         raw = broadcast_message(self._collectives, raw, holders[0], self._rank)
-        layout, structure, specs, parts = msgspec.msgpack.decode(
-            raw, type=tuple[list[ShardEntry], bytes, list[TensorSpec], list[bytes]]
+        layout, structure, specs, parts, trains = msgspec.msgpack.decode(
+            raw, type=tuple[list[ShardEntry], bytes, list[TensorSpec], list[bytes], list[bool]]
         )
+        for parameter, is_trained in zip(self.module.parameters(), trains, strict=True):
+            parameter.requires_grad_(is_trained)
         tensors = [np.frombuffer(part, np.uint8).copy() for part in parts]
         tree = self.codec.unpack(PackedState(structure, specs, tensors))
         self._build(layout, tree)
