@@ -30,6 +30,7 @@ class ActionKind(StrEnum):
     RESIZE = "resize"
     LEAVE = "told to leave"
     LEAVE_ALL = "all told to leave"
+    STICK = "training thread busy"
 
 
 # Kinds that keep living members from each other for longer than the others wait for them.
@@ -40,6 +41,7 @@ PARTING = (
     ActionKind.CUT_IN,
     ActionKind.CUT_BOTH,
     ActionKind.SLOW,
+    ActionKind.STICK,
 )
 # How often each kind occurs in a story that has it, beside the others.
 _WEIGHTS = {
@@ -59,6 +61,7 @@ _WEIGHTS = {
     ActionKind.RESIZE: 6,
     ActionKind.LEAVE: 4,
     ActionKind.LEAVE_ALL: 1,
+    ActionKind.STICK: 3,
 }
 # Messages after which a sender is killed or paused: the moments that an agreement is made of.
 _WORDS = (
@@ -102,7 +105,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
                 return self.scaled(0.5, 20.0)
             case ActionKind.VANISH:
                 return self.scaled(20.0, 40.0) if self.kills else self.scaled(2.0, 25.0)
-            case ActionKind.CUT_OUT | ActionKind.CUT_IN | ActionKind.CUT_BOTH:
+            case ActionKind.CUT_OUT | ActionKind.CUT_IN | ActionKind.CUT_BOTH | ActionKind.STICK:
                 return self.scaled(0.5, 25.0)
             case ActionKind.SLOW:
                 return self.scaled(1.0, 10.0)

@@ -6,6 +6,7 @@ it; then each applies it a moment later, unless its generation has broken up by 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -82,9 +83,21 @@ class Trainer:
         self._begun = 0
         self._wanted: int | None = None  # the step that waits at the gate
         self._has_begun = False
+        self._stuck_until = 0.0
         load_s = self.world.chance.uniform(0.2, self.world.story.loads_s)
         self.world.rules.excuse(self.world.clock.now + load_s)
         process.after(load_s, self._load)
+
+    def stick(self, for_s: float) -> None:
+        """Be busy with something else, as a script that evaluates: only the bus answers."""
+        self._stuck_until = max(self._stuck_until, self.world.clock.now + for_s)
+
+    def _is_stuck(self, call: Callable[[], None]) -> bool:
+        """Whether the thread is busy; the call comes again when it is not."""
+        wait_s = self._stuck_until - self.world.clock.now
+        if wait_s > 0.0:
+            self.process.after(wait_s, call)
+        return wait_s > 0.0
 
     def break_off(self) -> None:
         """Stop loading: the process was told to leave, and the launcher watches for that."""
@@ -190,6 +203,8 @@ class Trainer:
     def _begin(self, meeting: Meeting | None, step: int) -> None:
         if meeting is None or meeting is not self.meeting or self.is_over:
             return
+        if self._is_stuck(lambda: self._begin(meeting, step)):
+            return
         generation = meeting.plan.generation
         if generation <= self._aborted:
             self._leave(generation)
@@ -239,6 +254,8 @@ class Trainer:
             self.process.after(self.world.chance.uniform(0.01, 0.2), lambda: self._fail(generation))
 
     def _fail(self, generation: int) -> None:
+        if self._is_stuck(lambda: self._fail(generation)):
+            return
         if self.meeting is not None and self.meeting.plan.generation == generation:
             self._aborted = max(self._aborted, generation)
             self.process.handle(StepFailed(generation))
@@ -247,6 +264,8 @@ class Trainer:
     def _leave(self, generation: int) -> None:
         meeting = self.meeting
         if meeting is None or meeting.plan.generation > generation or self.is_over:
+            return
+        if self._is_stuck(lambda: self._leave(generation)):
             return
         self.drop_out()
         self._join()

@@ -134,10 +134,14 @@ class BusWorld:
 
     # ---- disturbances
 
-    def pause(self, process: SimulatedProcess, for_s: float) -> None:
-        self.rules.excuse(self.clock.now + for_s)
-        process.pauses_s += for_s
-        process.pause(for_s)
+    def _delay(self, process: SimulatedProcess, action: Action) -> None:
+        """Stop a process for a while, or its training thread only."""
+        self.rules.excuse(self.clock.now + action.lasts_s)
+        process.pauses_s += action.lasts_s
+        if action.kind is not ActionKind.STICK:
+            process.pause(action.lasts_s)
+        elif process.trainer is not None:
+            process.trainer.stick(action.lasts_s)
 
     def _spring(self, process: SimulatedProcess, word: str) -> None:
         """Do what was armed for the moment at which this message is sent."""
@@ -150,7 +154,7 @@ class BusWorld:
                     self.operator.kill(process)
                 else:
                     self.rules.part()
-                    self.pause(process, action.lasts_s)
+                    self._delay(process, action)
                 return
 
     def _disturb(self, action: Action) -> None:
@@ -189,8 +193,8 @@ class BusWorld:
                 other = self.operator.process(action.other)
                 if other is not None:
                     self.clock.after(action.scaled(0.0, 0.3), lambda: self.operator.kill(other))
-            case ActionKind.PAUSE:
-                self.pause(process, action.lasts_s)
+            case ActionKind.PAUSE | ActionKind.STICK:
+                self._delay(process, action)
             case ActionKind.VANISH:
                 self.operator.vanish(process, for_s=action.lasts_s, dies=action.kills)
             case ActionKind.BREAK:

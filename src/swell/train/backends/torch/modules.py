@@ -65,8 +65,7 @@ class ModuleLearner:
         if is_ddp and not torch.is_grad_enabled():
             # DDP would exchange buffers, and a death during an evaluation would end the program.
             return self.module(*args, **kwargs)
-        if self._size > 1 and self._trained_parameters() != self._trains:
-            # A script has frozen or thawed layers: DDP averages those that it was made for.
+        if self._size > 1 and torch.is_grad_enabled() and not self._suits():
             self.detach(broken=False, leaving=False)
             self.attach(0, self._size)
             is_ddp = isinstance(self._wrapper, DistributedDataParallel)
@@ -102,6 +101,17 @@ class ModuleLearner:
         for parameter, is_trained in zip(self.module.parameters(), tree["trains"], strict=True):
             parameter.requires_grad_(is_trained)
         self._ledger.restore(tree["ledger"])
+
+    def _suits(self) -> bool:
+        """Whether the wrapper was made for the parameters that are trained now.
+
+        DDP averages those that it was made for, no more, and waits for all of them. A wrapper of
+        the script's own may be made for some that come and go (networks that take turns).
+        """
+        now = self._trained_parameters()
+        if self._wrap is None:
+            return now == self._trains
+        return not any(is_new > was for is_new, was in zip(now, self._trains, strict=True))
 
     def _trained_parameters(self) -> tuple[bool, ...]:
         return tuple(parameter.requires_grad for parameter in self.module.parameters())
