@@ -113,6 +113,22 @@ def ask_definitions(asker: Asker, document: Json) -> None:
         question["accepted"] = asker.post(CRDS, definition("probes", schema))["status"] == 201
 
 
+def ask_schemas(asker: Asker, document: Json) -> None:
+    for question in document["questions"]:
+        body = definition("probes", question["schema"])
+        version = body["spec"]["versions"][0]
+        version["subresources"] = {"status": {}} if question["hasStatus"] else {}
+        answer = asker.post(CRDS, body)
+        question["status"] = answer["status"]
+        if answer["status"] >= 400:
+            question["causes"] = answer["causes"]
+            continue
+        stored = answer["object"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        question.pop("stored", None)
+        if stored != question["schema"]:
+            question["stored"] = stored
+
+
 def ask_rules(asker: Asker, document: Json) -> None:
     for question in document["questions"]:
         schema = with_spec(with_rule(document["fields"], {"rule": question["rule"]}))
@@ -148,6 +164,7 @@ QUESTIONS = {
     "custom": ask_custom,
     "definitions": ask_definitions,
     "rules": ask_rules,
+    "schemas": ask_schemas,
 }
 
 

@@ -13,5 +13,7 @@ Files, in the order in which a written object meets them:
 - `pruning`: removes unknown fields of custom resources, and fills in their defaults.
 - `scalars`: checks of single values: type, string, number.
 - `values`: checks custom resources against their schema.
-- `structural`: checks the schema that a definition of a custom resource brings.
+- `structural`: checks the structure of the schema that a definition of a custom resource brings.
+- `schema_defaults`: checks the defaults in such a schema.
+- `keywords`: checks what else each part of such a schema says.
 """

@@ -69,8 +69,9 @@ class Decoders:
     ) -> None:
         """Takes the definitions, and by definition what their schemas do not say.
 
-        Of `zero_values`, `pointers` are fields that keep a zero, `nullTimes` are times shown as
-        null when they are missing.
+        Of `zero_values`, `pointers` are fields that keep a zero, `emptyLists` those whose rules
+        tell an empty list or map from none, and `nullTimes` are times shown as null when they are
+        missing.
         """
         self._definitions = definitions
         self._zero_values = zero_values or {}
@@ -120,12 +121,14 @@ class Decoders:
                 return [self.of(SCHEMA)(item, (path, n), []) for n, item in enumerate(value)]
             if type(value) is not allowed and allowed is bool:
                 raise DecodeError(path, f"a schema or a boolean is wanted, not {_describe(value)}")
-            return value if type(value) is allowed else {}
+            # Anything else counts as given, but holds no schema: it reads like an empty list.
+            return value if type(value) is allowed else []
 
         return decode
 
     def _struct(self, schema: Body, zeros: Mapping[str, list[str]]) -> Decoder:
-        kept_zeros = frozenset((*schema.get("required", ()), *zeros.get("pointers", ())))
+        given = (*zeros.get("pointers", ()), *zeros.get("emptyLists", ()))
+        kept_zeros = frozenset((*schema.get("required", ()), *given))
         fields: dict[str, Field] = {}
         defaults: list[tuple[str, Callable[[], object]]] = []
         for name, part in schema["properties"].items():

@@ -59,7 +59,7 @@ def type_test(schema: Body) -> Test | None:
 def scalar_tests(schema: Body) -> list[Test]:
     """The tests of a schema for strings and numbers; each passes values of other types."""
     tests: list[Test] = []
-    if "enum" in schema:
+    if schema.get("enum"):
         tests.append(_enum_test(schema["enum"]))
     kinds = ((str, STRING_RULES), (str, FORMAT_RULE), ((int, float), NUMBER_RULES))
     for types, compilers in kinds:

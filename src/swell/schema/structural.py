@@ -1,7 +1,8 @@
 """Checks of the schemas that a CustomResourceDefinition may bring: they must be structural.
 
 A structural schema states the type of every field in one place; anyOf, oneOf, allOf and not may
-only restrict values further. Validation rules are not checked here.
+only restrict values further. `keywords` checks what else a schema may say, and `schema_defaults`
+its defaults.
 """
 
 from __future__ import annotations
@@ -13,32 +14,16 @@ from swell.api.meta import Body
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 from swell.schema.patterns import PatternError, compile_pattern
-from swell.schema.pruning import (
-    EMBEDDED,
-    PRESERVE,
-    FilledTooMuchError,
-    Pruning,
-    compile_pruner,
-)
+from swell.schema.pruning import EMBEDDED, PRESERVE
 from swell.schema.scalars import INT_OR_STRING
-from swell.schema.values import (
-    LIST_KEYS,
-    LIST_TYPE,
-    MISSING,
-    compile_values,
-)
+from swell.schema.values import LIST_KEYS, LIST_TYPE
 
 MAP_TYPE = "x-kubernetes-map-type"
 VALIDATIONS = "x-kubernetes-validations"
-TYPES = ("array", "boolean", "integer", "number", "object", "string")
-SCALARS = ("boolean", "integer", "number", "string")
 JUNCTORS = ("anyOf", "oneOf", "allOf")
-UNSUPPORTED = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
 # Keywords that may not be used under anyOf, oneOf, allOf and not.
 NOT_NESTED = (
     "type",
-    "additionalProperties",
-    "default",
     "title",
     "description",
     "nullable",
@@ -46,13 +31,21 @@ NOT_NESTED = (
     EMBEDDED,
     INT_OR_STRING,
     LIST_KEYS,
-    LIST_TYPE,
-    MAP_TYPE,
     VALIDATIONS,
 )
-# The long form of int-or-string.
+# Those that may not even be given without a value.
+NOT_GIVEN_NESTED = ("default", LIST_TYPE, MAP_TYPE)
+# The long form of int-or-string, the one place where types may be repeated.
 INT_OR_STRING_PARTS = [{"type": "integer"}, {"type": "string"}]
-ROOT_METADATA = frozenset({"name", "generateName"})
+METADATA_NAMES = frozenset({"name", "generateName"})
+# Empty, these are no part of a structural form.
+_UNSEEN_EMPTY = frozenset(
+    {"$ref", "patternProperties", "dependencies", "definitions", "enum", *JUNCTORS}
+)
+# What the schema of the root's metadata may say.
+_OF_METADATA = {"type", "default", "properties"}
+# Keywords of a schema with which it has no structural form at all.
+_UNSUPPORTED = ("id", "$schema", "$ref", "patternProperties", "dependencies", "definitions")
 
 
 class SchemaPath(NamedTuple):
@@ -60,19 +53,45 @@ class SchemaPath(NamedTuple):
 
     path: str
     level: str  # root | field | item
-    is_free_value: bool = False  # of a map with any keys, or below one
 
     def child(self, keyword: str, level: str = "field") -> SchemaPath:
-        is_free = self.is_free_value or keyword == "additionalProperties"
-        return SchemaPath(f"{self.path}.{keyword}", level, is_free)
+        return SchemaPath(f"{self.path}.{keyword}", level)
 
     def field(self, name: str) -> SchemaPath:
-        return SchemaPath(f"{self.path}.properties[{name}]", "field", self.is_free_value)
+        return SchemaPath(f"{self.path}.properties[{name}]", "field")
 
 
 def structural_errors(schema: Body, path: str) -> list[FieldError]:
-    """All errors of the schema of one version of a custom resource."""
-    return list(_part_errors(schema, SchemaPath(path, "root")))
+    """All errors of the structure of a schema that has a structural form."""
+    return [
+        *_part_errors(schema, SchemaPath(path, "root")),
+        *_undeclared_errors(schema, schema, path),
+    ]
+
+
+def has_structural_form(schema: Body) -> bool:
+    """Whether a schema can be checked at all; if not, `keywords` says why."""
+    if any(schema.get(keyword) for keyword in _UNSUPPORTED):
+        return False
+    if schema.get("additionalItems") is not None or schema.get(PRESERVE) is False:
+        return False
+    items = schema.get("items")
+    if isinstance(items, list) and items:
+        return False
+    return all(map(has_structural_form, _all_parts(schema)))
+
+
+def _all_parts(schema: Body) -> Iterator[Body]:
+    for part, _ in children(schema, SchemaPath("", "field")):
+        yield part
+    yield from _restrictions(schema)
+
+
+def _restrictions(schema: Body) -> Iterator[Body]:
+    for junctor in JUNCTORS:
+        yield from schema.get(junctor, ())
+    if schema.get("not") is not None:
+        yield schema["not"]
 
 
 def children(schema: Body, place: SchemaPath) -> Iterator[tuple[Body, SchemaPath]]:
@@ -86,35 +105,13 @@ def children(schema: Body, place: SchemaPath) -> Iterator[tuple[Body, SchemaPath
 
 
 def _part_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    yield from _keyword_errors(schema, place)
     yield from _int_or_string_errors(schema, place)
     yield from _pattern_errors(schema, place)
     yield from _type_errors(schema, place)
-    yield from _map_errors(schema, place)
-    yield from _list_errors(schema, place)
     yield from _metadata_errors(schema, place)
-    yield from _default_errors(schema, place)
     yield from _junctor_errors(schema, place)
     for part, where in children(schema, place):
-        if isinstance(part, dict):
-            yield from _part_errors(part, where)
-
-
-def _keyword_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    for keyword in UNSUPPORTED:
-        if schema.get(keyword):
-            yield field_errors.forbidden(f"{place.path}.{keyword}", f"{keyword} is not supported")
-    if schema.get("uniqueItems"):
-        yield field_errors.forbidden(
-            f"{place.path}.uniqueItems", "uniqueItems cannot be set to true"
-        )
-    if isinstance(schema.get("items"), list):
-        yield field_errors.forbidden(f"{place.path}.items", "items must be a schema object")
-    if schema.get("properties") and schema.get("additionalProperties"):
-        detail = "additionalProperties and properties are mutual exclusive"
-        yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
-    if schema.get(PRESERVE) is False:
-        yield field_errors.invalid(f"{place.path}.{PRESERVE}", False, "must be true or undefined")
+        yield from _part_errors(part, where)
 
 
 def _int_or_string_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
@@ -135,38 +132,37 @@ def _pattern_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
 
 def _type_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     kind, path = schema.get("type"), f"{place.path}.type"
-    if kind and kind not in TYPES:
-        yield field_errors.not_supported(path, kind, TYPES)
-    if place.level == "root":
-        if not kind and not schema.get(PRESERVE):
-            yield field_errors.required(path, "must not be empty at the root")
-        elif kind and kind != "object":
-            yield field_errors.invalid(path, kind, "must be object at the root")
-        if schema.get("nullable"):
-            yield field_errors.forbidden(
-                f"{place.path}.nullable", "nullable cannot be true at the root"
-            )
-        if "additionalProperties" in schema:
-            detail = "must not be used at the root"
-            yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
-    elif not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        yield field_errors.required(path, f"must not be empty for specified {place.level}s")
-    if kind == "array" and "items" not in schema:
-        yield field_errors.required(f"{place.path}.items", "must be specified")
     if schema.get(EMBEDDED):
         yield from _embedded_errors(schema, place)
+    elif not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
+        where = "at the root" if place.level == "root" else f"for specified {place.level}s"
+        yield field_errors.required(path, f"must not be empty {where}")
+    if place.level == "root" and kind and kind != "object":
+        yield field_errors.invalid(path, kind, "must be object at the root")
+    if place.level == "root" and "additionalProperties" in schema:
+        detail = "must not be used at the root"
+        yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
+    if kind == "array" and not isinstance(schema.get("items"), dict):
+        yield field_errors.required(f"{place.path}.items", "must be specified")
 
 
 def _embedded_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    if schema.get("type") != "object":
-        detail = f"must be object if {EMBEDDED} is true"
-        yield field_errors.invalid(f"{place.path}.type", schema.get("type", ""), detail)
+    yield from wrong_type(schema, "object", f"{place.path}.type", EMBEDDED)
     if "additionalProperties" in schema:
         detail = f"must not be used if {EMBEDDED} is set"
         yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
     if not schema.get(PRESERVE) and not schema.get("properties"):
         detail = f"must not be empty if {EMBEDDED} is true without {PRESERVE}"
         yield field_errors.required(f"{place.path}.properties", detail)
+
+
+def wrong_type(schema: Body, wanted: str, path: str, keyword: str) -> Iterator[FieldError]:
+    """Say that a keyword asks for another type than the schema has."""
+    kind, detail = schema.get("type"), f"must be {wanted} if {keyword} is specified"
+    if not kind:
+        yield field_errors.required(path, detail)
+    elif kind != wanted:
+        yield field_errors.invalid(path, kind, detail)
 
 
 def _metadata_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
@@ -179,169 +175,88 @@ def _metadata_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
             where = f"{place.field(name).path}.type"
             yield field_errors.invalid(where, fields[name].get("type", ""), f"must be {kind}")
     metadata = fields.get("metadata", {})
-    allowed = {"type", "description", "properties"}
-    if place.level == "root" and (
-        set(metadata) - allowed or set(metadata.get("properties", {})) - ROOT_METADATA
-    ):
+    others = set(metadata.get("properties", {})) - METADATA_NAMES
+    if place.level == "root" and (others or set(_seen(metadata)) - _OF_METADATA):
         detail = "must not specify anything other than name and generateName"
         yield field_errors.forbidden(place.field("metadata").path, detail)
 
 
-def _map_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    kind, map_type = schema.get("type"), schema.get(MAP_TYPE)
-    if map_type is not None:
-        if map_type not in {"atomic", "granular"}:
-            where = f"{place.path}.{MAP_TYPE}"
-            yield field_errors.not_supported(where, map_type, ("atomic", "granular"))
-        if kind != "object":
-            detail = f"must be object if {MAP_TYPE} is specified"
-            yield field_errors.invalid(f"{place.path}.type", kind or "", detail)
-
-
-def _list_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    kind, list_type = schema.get("type"), schema.get(LIST_TYPE)
-    if list_type is not None:
-        if list_type not in {"atomic", "set", "map"}:
-            where = f"{place.path}.{LIST_TYPE}"
-            yield field_errors.not_supported(where, list_type, ("atomic", "set", "map"))
-        if kind != "array":
-            detail = f"must be array if {LIST_TYPE} is specified"
-            yield field_errors.invalid(f"{place.path}.type", kind or "", detail)
-    items = schema.get("items")
-    items = items if isinstance(items, dict) else {}
-    if list_type in {"set", "map"} and items.get("nullable"):
-        detail = f"cannot be nullable when {LIST_TYPE} is {list_type}"
-        yield field_errors.forbidden(f"{place.path}.items.nullable", detail)
-    # Items of sets and keys of list maps are compared, so they must be comparable as a whole.
-    if list_type == "set":
-        yield from _set_errors(items, place.child("items", "item"))
-    if list_type == "map":
-        yield from _list_map_errors(schema.get(LIST_KEYS, []), items, place)
-    elif schema.get(LIST_KEYS):
-        detail = f"must be map if {LIST_KEYS} is non-empty"
-        yield field_errors.invalid(f"{place.path}.{LIST_TYPE}", list_type or "", detail)
-
-
-def _set_errors(items: Body, place: SchemaPath) -> Iterator[FieldError]:
-    detail = f"must be atomic as item of a list with {LIST_TYPE}=set"
-    if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
-        yield field_errors.invalid(f"{place.path}.{LIST_TYPE}", items[LIST_TYPE], detail)
-    if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
-        yield field_errors.invalid(f"{place.path}.{MAP_TYPE}", items.get(MAP_TYPE, ""), detail)
-
-
-def _list_map_errors(keys: list[str], items: Body, place: SchemaPath) -> Iterator[FieldError]:
-    if not keys:
-        detail = f"must not be empty if {LIST_TYPE} is map"
-        yield field_errors.required(f"{place.path}.{LIST_KEYS}", detail)
-    if items.get("type") != "object":
-        detail = f"must be object if parent array's {LIST_TYPE} is map"
-        yield field_errors.invalid(f"{place.path}.items.type", items.get("type", ""), detail)
-    if len(set(keys)) != len(keys):
-        detail = "must not contain duplicate entries"
-        yield field_errors.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
-    for key in keys:
-        where = f"{place.path}.items.properties[{key}]"
-        part = items.get("properties", {}).get(key)
-        if part is None:
-            detail = "entries must all be names of item properties"
-            yield field_errors.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
-            continue
-        if part.get("type") not in SCALARS and not part.get(INT_OR_STRING):
-            yield field_errors.invalid(
-                f"{where}.type", part.get("type", ""), "must be a scalar type"
-            )
-        if key not in items.get("required", ()) and part.get("default") is None:
-            detail = f"is in {LIST_KEYS}, so it must have a default or be a required property"
-            yield field_errors.required(f"{where}.default", detail)
-        if part.get("nullable"):
-            detail = f"is in {LIST_KEYS}, so it cannot be nullable"
-            yield field_errors.forbidden(f"{where}.nullable", detail)
-
-
-def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    if schema.get("default") is None:
-        return
-    where = f"{place.path}.default"
-    if place.level == "root":
-        yield field_errors.forbidden(where, "must not be set at the root")
-        return
-    if place.is_free_value:
-        return  # a real server does not look at it
-    found = Pruning()
-    pruner = compile_pruner(schema, metadata=lambda value, _path, _found: value)
-    try:
-        if pruner is not None:
-            pruner(schema["default"], None, found)
-    except FilledTooMuchError:
-        detail = "must not outgrow an object with the defaults of its own fields"
-        yield field_errors.forbidden(where, detail)
-        return
-    if found.unknown:
-        yield field_errors.invalid(where, schema["default"], "must not have unknown fields")
-    # A default must be valid by the schema it stands in.
-    errors: list[FieldError] = []
-    compile_values(schema)(schema["default"], MISSING, None, errors)
-    for error in errors:
-        is_of_field = error.field and error.field != field_errors.NO_FIELD
-        yield error._replace(field=f"{where}.{error.field}" if is_of_field else where)
-
-
 def _junctor_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     for junctor in JUNCTORS:
+        if junctor == "anyOf" and _is_int_or_string(schema):
+            continue
         for index, part in enumerate(schema.get(junctor, ())):
             where = place.child(f"{junctor}[{index}]", place.level)
-            yield from _nested_errors(
-                part, where, free_type=_is_int_or_string_form(schema, junctor)
-            )
+            # The long form of int-or-string may stand in the first part of allOf, too.
+            is_first = junctor == "allOf" and index == 0
+            yield from _nested_errors(part, where, may_repeat_types=is_first)
     if schema.get("not") is not None:
-        where = place.child("not", place.level)
-        yield from _nested_errors(schema["not"], where, free_type=False)
-    if place.level == "root":  # kube-apiserver does not check deeper ones either
-        yield from _undeclared_errors(schema, schema, place.path)
+        yield from _nested_errors(schema["not"], place.child("not", place.level))
+
+
+def _is_int_or_string(schema: Body) -> bool:
+    return [_seen(part) for part in schema.get("anyOf", ())] == INT_OR_STRING_PARTS
+
+
+def _seen(schema: Body) -> Body:
+    """The part of a schema that is in its structural form."""
+    return {
+        name: value
+        for name, value in schema.items()
+        if value or not (name in _UNSEEN_EMPTY or (name == "items" and value == []))
+    }
 
 
 def _undeclared_errors(nested: Body, schema: Body, path: str) -> Iterator[FieldError]:
-    """A restricted property must be declared outside too, or its values would be pruned."""
-    parts = [part for junctor in JUNCTORS for part in nested.get(junctor, ())]
-    if nested.get("not") is not None:
-        parts.append(nested["not"])
-    for part in parts:
-        yield from _undeclared_errors(part, schema, path)
-        for name, inner in part.get("properties", {}).items():
-            where = f"{path}.properties[{name}]"
-            declared = schema.get("properties", {}).get(name)
-            if declared is None:
-                yield field_errors.required(where, "because it is narrowed elsewhere")
-            else:
-                yield from _undeclared_errors({"allOf": [inner]}, declared, where)
+    """A restricted part must be declared outside too, or its values would be pruned."""
+    for part in _restrictions(nested):
+        yield from _undeclared_parts(part, schema, path)
 
 
-def _is_int_or_string_form(schema: Body, junctor: str) -> bool:
-    """Whether this is the long form of int-or-string, the one place where types may be repeated."""
-    return (
-        bool(schema.get(INT_OR_STRING))
-        and junctor == "anyOf"
-        and schema.get("anyOf") == INT_OR_STRING_PARTS
-    )
+def _undeclared_parts(part: Body, schema: Body, path: str) -> Iterator[FieldError]:
+    yield from _undeclared_errors(part, schema, path)
+    pairs = [
+        (inner, schema.get("properties", {}).get(name), f"{path}.properties[{name}]")
+        for name, inner in part.get("properties", {}).items()
+    ]
+    if isinstance(part.get("items"), dict):
+        pairs.append((part["items"], schema.get("items"), f"{path}.items"))
+    for inner, declared, where in pairs:
+        if isinstance(declared, dict):
+            yield from _undeclared_parts(inner, declared, where)
+        else:
+            yield field_errors.required(where, "because it is narrowed elsewhere")
 
 
-def _nested_errors(schema: Body, place: SchemaPath, *, free_type: bool) -> Iterator[FieldError]:
+def _nested_errors(
+    schema: Body, place: SchemaPath, *, may_repeat_types: bool = False
+) -> Iterator[FieldError]:
     for keyword in NOT_NESTED:
-        if schema.get(keyword) and not (free_type and keyword == "type"):
+        if schema.get(keyword):
             yield field_errors.forbidden(
                 f"{place.path}.{keyword}", "must be empty to be structural"
             )
+    given = [name for name in NOT_GIVEN_NESTED if schema.get(name) is not None]
+    if schema.get("additionalProperties", False) is not False:
+        given.append("additionalProperties")
+    for keyword in given:
+        detail = "must be undefined to be structural"
+        yield field_errors.forbidden(f"{place.path}.{keyword}", detail)
     if "metadata" in schema.get("properties", {}):
         where = f"{place.path}.properties[metadata]"
         yield field_errors.forbidden(where, "must not be specified in a nested context")
     yield from _pattern_errors(schema, place)
+    if may_repeat_types and _is_int_or_string(schema):
+        schema = {**schema, "anyOf": ()}
+    for part, where_ in _nested_parts(schema, place):
+        yield from _nested_errors(part, where_)
+
+
+def _nested_parts(schema: Body, place: SchemaPath) -> Iterator[tuple[Body, SchemaPath]]:
     for junctor in JUNCTORS:
         for index, part in enumerate(schema.get(junctor, ())):
-            where_ = place.child(f"{junctor}[{index}]")
-            free = bool(junctor == "anyOf" and schema["anyOf"] == INT_OR_STRING_PARTS)
-            yield from _nested_errors(part, where_, free_type=free)
+            yield part, place.child(f"{junctor}[{index}]")
     if schema.get("not") is not None:
-        yield from _nested_errors(schema["not"], place.child("not"), free_type=False)
-    for part, where_ in children(schema, place):
-        yield from _nested_errors(part, where_, free_type=False)
+        yield schema["not"], place.child("not")
+    # additionalProperties are forbidden as a whole.
+    yield from children({**schema, "additionalProperties": None}, place)

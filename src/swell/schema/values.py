@@ -135,10 +135,11 @@ def _junctor_tests(schema: Body) -> list[_JunctorTest]:
     if schema.get("anyOf") and not schema.get(INT_OR_STRING):
         tests.append(_any_of([_compile(part) for part in schema["anyOf"]]))
     elif schema.get("anyOf"):
-        # With int-or-string, an anyOf of the two types alone repeats what the type test checks.
         parts = [part for part in schema["anyOf"] if set(part) - {"type"}]
         if parts:
             tests.append(_any_of([_compile(part) for part in schema["anyOf"]]))
+        else:
+            tests.append(_int_or_string_form)
     if schema.get("oneOf"):
         tests.append(_one_of([_compile(part) for part in schema["oneOf"]]))
     if schema.get("allOf"):
@@ -146,6 +147,12 @@ def _junctor_tests(schema: Body) -> list[_JunctorTest]:
     if schema.get("not") is not None:
         tests.append(_not(_compile(schema["not"])))
     return tests
+
+
+def _int_or_string_form(value: object, path: Path, errors: _Found) -> None:
+    """The anyOf of the two types alone, which repeats what the type test checks, at no cost."""
+    if type(value) in {dict, list, bool} or (type(value) is float and not value.is_integer()):
+        errors.append(_composite(path, "must validate at least one schema (anyOf)"))
 
 
 def _errors_by_part(

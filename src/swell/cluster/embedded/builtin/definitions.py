@@ -10,7 +10,7 @@ from typing import Any
 from swell.api.codec import decode
 from swell.api.meta import Body
 from swell.cluster.embedded.patching.strategic import MergeSchema
-from swell.schema.decode import Decoders
+from swell.schema.decode import SCHEMA, Decoders
 from swell.schema.enums import EnumChecks
 
 CORE = "io.k8s.api.core.v1."
@@ -73,6 +73,11 @@ GATED_POINTERS: Mapping[str, tuple[str, ...]] = {
     "WorkloadSpec": ("controllerRef",),
     "PodGroupResourceClaim": ("resourceClaimName", "resourceClaimTemplateName"),
 }
+# Keywords of a schema of which the checks of a definition see an empty list or map; none is stored.
+EMPTY_IN_SCHEMAS = (
+    "allOf", "anyOf", "definitions", "dependencies", "enum", "oneOf", "patternProperties",
+    "properties", "required", "x-kubernetes-list-map-keys",
+)  # fmt: skip
 
 UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})
 # Fields left to the kinds' own rules: kube-apiserver reports other reasons there, or none at all.
@@ -99,7 +104,7 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{EXTENSIONS}CustomResourceDefinitionNames": frozenset({"kind", "plural"}),
     f"{EXTENSIONS}CustomResourceDefinitionSpec": frozenset({"group"}),
     f"{EXTENSIONS}CustomResourceDefinitionVersion": frozenset({"name"}),
-    f"{EXTENSIONS}ValidationRule": frozenset({"reason"}),
+    f"{EXTENSIONS}ValidationRule": frozenset({"reason", "rule"}),
     "io.k8s.api.scheduling.v1.PriorityClass": frozenset({"preemptionPolicy"}) | UNCHECKED_AT_ROOT,
     "io.k8s.api.storage.v1.StorageClass": frozenset({"reclaimPolicy"}) | UNCHECKED_AT_ROOT,
     f"{CORE}TopologySelectorLabelRequirement": frozenset({"key"}),
@@ -141,7 +146,9 @@ def enum_checks() -> EnumChecks:
 
 def _zero_values() -> dict[str, Any]:
     gated = {f"{GANGS}{name}": {"pointers": list(held)} for name, held in GATED_POINTERS.items()}
-    return read_data("zero-values.json") | gated
+    found = read_data("zero-values.json") | gated
+    found[SCHEMA] = {**found[SCHEMA], "emptyLists": list(EMPTY_IN_SCHEMAS)}
+    return found
 
 
 def merge_schema(name: str) -> MergeSchema:

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.definitions import EMPTY_IN_SCHEMAS
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.customresources.kinds import compile_versions
-from swell.cluster.embedded.customresources.rule_checks import rule_errors
+from swell.cluster.embedded.customresources.rule_checks import schema_errors
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 from swell.schema.formats import is_known_format
-from swell.schema.structural import SchemaPath, children, structural_errors
+from swell.schema.keywords import KeywordPlace, parts
+from swell.schema.structural import SchemaPath, children
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -147,7 +149,7 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
         yield from fields.name_errors(versions[0]["name"], "spec.version", "label1035")
     shared = _shared_parts(versions)
     for index, version in enumerate(versions):
-        yield from _version_errors(version, index, shared)
+        yield from _version_errors(version, index, shared, any(map(_has_status, versions)))
     yield from _stored_version_errors(new)
     yield from _conversion_errors(spec.get("conversion", {}))
     if old is not None:
@@ -205,7 +207,9 @@ def _shared_parts(versions: list[Body]) -> frozenset[str]:
     )
 
 
-def _version_errors(version: Body, at: int, shared: frozenset[str]) -> Iterator[FieldError]:
+def _version_errors(
+    version: Body, at: int, shared: frozenset[str], any_status: bool
+) -> Iterator[FieldError]:
     path = f"spec.versions[{at}]"
     yield from fields.name_errors(version.get("name", ""), f"{path}.name", "label1035")
     schema = version.get("schema", {}).get("openAPIV3Schema")
@@ -214,18 +218,21 @@ def _version_errors(version: Body, at: int, shared: frozenset[str]) -> Iterator[
     yield from _deprecation_errors(version, f"{path}.deprecationWarning")
     for part, shared_name in _VERSION_PARTS.items():
         if part in shared and at == 0:
-            yield from _part_errors(version, part, f"spec.{shared_name}")
+            yield from _part_errors(version, part, f"spec.{shared_name}", any_status)
         elif part not in shared:
-            yield from _part_errors(version, part, f"{path}.{part}")
+            yield from _part_errors(version, part, f"{path}.{part}", _has_status(version))
 
 
-def _part_errors(version: Body, part: str, path: str) -> Iterator[FieldError]:
+def _has_status(version: Body) -> bool:
+    return "status" in version.get("subresources", {})
+
+
+def _part_errors(version: Body, part: str, path: str, has_status: bool) -> Iterator[FieldError]:
     """Validate one part of a version, which errors name by the given path."""
     schema = version.get("schema", {}).get("openAPIV3Schema")
     match part:
         case "schema" if schema is not None:
-            problems = structural_errors(schema, f"{path}.openAPIV3Schema")
-            yield from problems or rule_errors(schema, f"{path}.openAPIV3Schema")
+            yield from schema_errors(schema, f"{path}.openAPIV3Schema", has_status=has_status)
         case "subresources":
             yield from _scale_errors(version.get("subresources", {}), f"{path}.scale")
         case "additionalPrinterColumns":
@@ -338,8 +345,25 @@ def errors_and_rules(new: Body, old: Body | None, context: WriteContext) -> list
         return list(_stored_version_errors(new))  # the spec was valid when it was stored
     found = list(errors(new, old, context))
     if not found:
+        _drop_empty(new)
         compile_versions(new)
     return found
+
+
+def _drop_empty(definition: Body) -> None:
+    """Drop the empty lists of schemas, which only their checks have to see."""
+    left = [
+        schema
+        for version in definition["spec"]["versions"]
+        if (schema := version.get("schema", {}).get("openAPIV3Schema")) is not None
+    ]
+    while left:
+        schema = left.pop()
+        empty = [name for name in EMPTY_IN_SCHEMAS if not schema.get(name, True)]
+        empty += ["items"] if schema.get("items") == [] else []
+        for name in empty:
+            del schema[name]
+        left += [part for part, _ in parts(schema, KeywordPlace(""))]
 
 
 def unknown_formats(new: Body, old: Body | None) -> Iterator[str]:

@@ -121,10 +121,15 @@ class CompiledRule:
         return "" if "\n" in shown or len(shown) > MESSAGE_LENGTH_MAX else shown
 
 
+class MessageError(ExpressionError):
+    """The message expression of a rule is wrong, and the rule itself is right."""
+
+
 def compile_rule(raw: Body, type_: CelType) -> CompiledRule:
     """Compile a rule for values of a type.
 
-    Raises ExpressionError when the rule or its message expression is wrong for that type.
+    Raises ExpressionError when the rule is wrong for that type, MessageError when only its message
+    expression is.
     """
     optional_old = bool(raw.get("optionalOldSelf"))
     variables = {"self": type_, "oldSelf": optional_of(type_) if optional_old else type_}
@@ -133,9 +138,7 @@ def compile_rule(raw: Body, type_: CelType) -> CompiledRule:
     program = compile_expression(text, variables)
     if program.type.kind != "bool":
         raise ExpressionError("cel expression must evaluate to a bool")
-    message_program = compile_expression(message_text, variables) if message_text else None
-    if message_program is not None and message_program.type.kind != "string":
-        raise ExpressionError("messageExpression must evaluate to a string")
+    message_program = _message_program(message_text, variables) if message_text else None
     return CompiledRule(
         text=text,
         message=raw.get("message", "").strip(),
@@ -145,6 +148,16 @@ def compile_rule(raw: Body, type_: CelType) -> CompiledRule:
         program=program,
         message_program=message_program,
     )
+
+
+def _message_program(text: str, variables: Mapping[str, CelType]) -> Program:
+    try:
+        program = compile_expression(text, variables)
+    except ExpressionError as error:
+        raise MessageError(f"messageExpression compilation failed: {error}") from error
+    if program.type.kind != "string":
+        raise MessageError("messageExpression must evaluate to a string")
+    return program
 
 
 def compile_rules(schema: Body, *, root: bool = False) -> Enforce | None:
