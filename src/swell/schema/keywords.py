@@ -40,7 +40,7 @@ class KeywordPlace(NamedTuple):
 
 
 def root_errors(schema: Body, path: str, *, has_status: bool) -> Iterator[FieldError]:
-    """What a schema may not say at its root."""
+    """Errors of the keywords that a schema may not have at its root."""
     if has_status:
         is_named = "$ref" in schema or schema.get("id") or schema.get("$schema")
         kind = "object" if is_named else schema.get("type") or "object"

@@ -20,6 +20,7 @@ Files, from the common parts to the table of all kinds:
 - `jobstatus`: which writes of a Job's status are refused.
 - `jobs`: Jobs.
 - `replicasets`: ReplicaSets.
+- `serviceaddresses`: the addresses of a Service, and their families.
 - `servicetypes`: what the type of a Service brings with it.
 - `services`: Services.
 - `endpoints`: Endpoints and EndpointSlices.

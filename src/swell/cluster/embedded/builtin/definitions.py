@@ -96,7 +96,7 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}PodSchedulingGate": frozenset({"name"}),
     f"{CORE}PodTemplateSpec": frozenset({"metadata"}),
     f"{CORE}ServiceAccountTokenProjection": frozenset({"path"}),
-    f"{CORE}ServiceSpec": frozenset({"externalTrafficPolicy", "ipFamilies"}),
+    f"{CORE}ServiceSpec": frozenset({"externalTrafficPolicy", "ipFamilies", "ipFamilyPolicy"}),
     f"{CORE}VolumeMount": frozenset({"mountPropagation", "recursiveReadOnly"}),
     f"{CORE}Taint": frozenset({"effect", "key"}),
     f"{CORE}TopologySpreadConstraint": frozenset({"whenUnsatisfiable"}),

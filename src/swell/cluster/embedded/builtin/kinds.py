@@ -134,6 +134,8 @@ _TRAITS: dict[str, dict[str, Any]] = {
     "events": {**_EVENT, "selectable_fields": _event_fields("involvedObject", "source")},
     "events.events.k8s.io": {
         **_EVENT,
+        "metadata_last": False,
+        "name_rule": "subdomain",
         "stored_as": "events",
         "conversion": EventConversion(),
         "selectable_fields": _event_fields("regarding", "reportingController"),

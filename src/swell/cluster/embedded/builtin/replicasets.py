@@ -28,12 +28,17 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
     for name in ("replicas", "minReadySeconds"):
         yield from fields.non_negative(spec, name, "spec")
     yield from _selector_errors(spec)
-    # As kube-apiserver does: pods by a selector that cannot be read are not looked at further.
-    if not any(fields.selector_errors(spec.get("selector"), "spec.selector")):
+    if not _hidden(new):
         yield from _template_errors(spec.get("template", {}))
     if old is not None:
         before = old["spec"].get("selector")
         yield from fields.immutable(spec.get("selector"), before, "spec.selector")
+
+
+def _hidden(replica_set: Body) -> str:
+    """The template, where the selector cannot be read: a real server does not look at it then."""
+    selector = replica_set["spec"].get("selector")
+    return "spec.template." if any(fields.selector_errors(selector, "spec.selector")) else ""
 
 
 def _template_errors(template: Body) -> Iterator[FieldError]:
@@ -82,5 +87,9 @@ def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
 
 
 REPLICA_SETS = Behaviour(
-    warnings=template_warnings, default=default, errors=errors, status_errors=status_errors
+    warnings=template_warnings,
+    default=default,
+    errors=errors,
+    hidden=_hidden,
+    status_errors=status_errors,
 )

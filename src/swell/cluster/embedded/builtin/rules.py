@@ -51,6 +51,8 @@ class Behaviour:
     prepare_status: Prepare = _nothing
     grows: Grows = spec_changed  # whether a write raises metadata.generation
     warnings: Warnings = _no_warnings  # of objects that are valid but unwise; not for /status
+    # The path of the part that is not looked at, since another part is wrong.
+    hidden: Callable[[Body], str] = lambda _new: ""
     keeps_status: bool = False  # whether a status given on create is kept
 
 
@@ -105,8 +107,10 @@ class BuiltinRules:
         unchanged = old is not None and "spec" in new and not spec_changed(new, old)
         if self._enums is not None and not unchanged:
             self._enums(new, None, errors)
+            hidden = self._behaviour.hidden(new)
+            errors = [one for one in errors if not (hidden and one.field.startswith(hidden))]
         errors += self._behaviour.errors(new, old, context)
-        if not errors:
+        if not errors and not context.metadata_errors:
             context.warnings.extend(self._behaviour.warnings(new, old))
         return errors
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.serviceaddresses import (
+    EXTERNAL_NAME,
+    HEADLESS,
+    change_errors,
+    drop_unneeded,
+    is_headless,
+    settle,
+)
 from swell.cluster.embedded.builtin.servicetypes import (
     EXTERNAL,
     NODE_PORTS,
@@ -24,23 +31,15 @@ from swell.cluster.embedded.builtin.servicetypes import (
     status_errors,
 )
 from swell.cluster.embedded.builtin.warnings import service_warnings
-from swell.cluster.embedded.objectmeta import name_problems
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
-# The first /16 of kubeadm's default range.
-ADDRESSES = ipaddress.IPv4Network("10.96.0.0/16")
 # Kubernetes' default and limit of a session affinity's timeout.
 AFFINITY_S = 10800
 AFFINITY_S_MAX = 86400
-HEADLESS = "None"
 DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-FAMILIES = ("IPv4", "IPv6")
-STACKS = ("PreferDualStack", "RequireDualStack", "SingleStack")
 TRAFFIC_POLICIES = ("Cluster", "Local")
-# The server fills these in; a write without them means no change.
-KEPT_ON_UPDATE = ("clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy")
 
 
 def default(service: Body) -> None:
@@ -51,13 +50,11 @@ def default(service: Body) -> None:
             port["targetPort"] = port["port"]
     if is_external(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
-    if spec["type"] != "ExternalName":
+    if spec["type"] != EXTERNAL_NAME:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
         default_ingress(service)
-    if spec.get("clusterIP") and not spec.get("clusterIPs"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def _default_affinity(spec: Body) -> None:
@@ -70,97 +67,34 @@ def _default_affinity(spec: Body) -> None:
 
 
 def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
+    """Fill in and allocate first, as a real server does: what that refuses hides the rest."""
     spec = new["spec"]
     if old is not None:
-        _keep(spec, old["spec"])
+        keep_ports(spec, old["spec"])
+    settle(new, old, context)
+    if problems := list(_node_port_errors(new, old, context))[:1]:
+        raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", problems)
+    if spec["type"] != EXTERNAL_NAME:
+        allocate_ports(spec, context, is_new=old is None)
+    if old is not None:
+        drop_unneeded(spec, old["spec"])
         drop_of_old_type(new, old)
-    if spec["type"] == "ExternalName":
-        if old is not None and old["spec"]["type"] != "ExternalName":
-            for name in (*KEPT_ON_UPDATE, "internalTrafficPolicy"):
-                # An address that the writer chose himself is refused instead.
-                if name != "clusterIPs" or spec.get("clusterIP") in {
-                    None,
-                    old["spec"]["clusterIP"],
-                }:
-                    spec.pop(name, None)
-        return
-    if unmet := list(_family_problems(spec, old)):
-        raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", unmet)
-    _set_addresses(new, context)
-    allocate_ports(spec, context, is_new=old is None)
 
 
-def _set_addresses(new: Body, context: WriteContext) -> None:
-    """Allocate an address where none is given, and say its family."""
+def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     spec = new["spec"]
-    if not spec.get("clusterIP") and not spec.get("clusterIPs"):
-        name = new["metadata"].get("name") or ""
-        if problems := name_problems(name, "segment") or (() if name else ("is empty",)):
-            # A real server notes the address under the service's name before it checks that name.
-            error = field_errors.invalid(
-                "spec.clusterIPs", [""], f"the service's name {problems[0]}"
-            )
-            raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", [error])
-        spec["clusterIP"] = _free_address(context)
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    if spec.get("clusterIP") != HEADLESS or spec.get("selector"):
-        spec.setdefault("ipFamilies", [_family(spec.get("clusterIP", ""))])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-    else:  # a headless service without a selector may have endpoints of both families
-        spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
-        spec.setdefault("ipFamilyPolicy", "RequireDualStack")
-
-
-def _keep(spec: Body, old: Body) -> None:
-    if old["type"] == "ExternalName" or spec["type"] == "ExternalName":
-        return
-    # A writer who changed only clusterIP means the list as well.
-    moved = spec.get("clusterIP") not in {None, "", old.get("clusterIP")}
-    if moved and spec.get("clusterIPs") == old.get("clusterIPs"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    for name in KEPT_ON_UPDATE:
-        if name in old and not spec.get(name):
-            spec[name] = old[name]
-    if needs_health_port(old) and needs_health_port(spec) and not spec.get("healthCheckNodePort"):
-        spec["healthCheckNodePort"] = old.get("healthCheckNodePort")
-    keep_ports(spec, old)
-
-
-def _family(address: str) -> str:
-    return "IPv6" if ":" in address else "IPv4"
-
-
-def _free_address(context: WriteContext) -> str:
-    taken = {one.get("spec", {}).get("clusterIP") for one in context.each("services")}
-    for address in ADDRESSES.hosts():
-        if str(address) not in taken:
-            return str(address)
-    raise refusals.bad_request("all service addresses are taken")
-
-
-def _is_taken(address: str, context: WriteContext) -> bool:
-    if address == HEADLESS:
-        return False
-    return any(one.get("spec", {}).get("clusterIP") == address for one in context.each("services"))
-
-
-def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
-    spec = new["spec"]
-    if old is None and _is_taken(spec.get("clusterIP", HEADLESS), context):
-        detail = "failed to allocate IP: provided IP is already allocated"
-        yield field_errors.invalid("spec.clusterIPs", spec["clusterIPs"], detail)
-    headless = spec.get("clusterIP") == HEADLESS
-    if not spec.get("ports") and not headless and spec["type"] != "ExternalName":
+    headless = is_headless(spec)
+    if not spec.get("ports") and not headless and spec["type"] != EXTERNAL_NAME:
         yield field_errors.required("spec.ports")
     if headless and spec["type"] in EXTERNAL:
         detail = f"may not be set to 'None' for {spec['type']} services"
         yield field_errors.invalid("spec.clusterIPs[0]", HEADLESS, detail)
-    if spec["type"] == "ExternalName":
+    if spec["type"] == EXTERNAL_NAME:
         yield from _external_name_errors(spec)
-    else:
-        yield from _address_errors(spec, (old or {}).get("spec", {}))
+        _show_external_name(spec)
+    if old is not None:
+        yield from change_errors(spec, old["spec"])
     yield from _port_errors(spec)
-    yield from _node_port_errors(new, old, context)
     yield from fields.labels_errors(spec.get("selector", {}), "spec.selector")
     timeout = spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds")
     if timeout is not None and not 0 < timeout <= AFFINITY_S_MAX:
@@ -192,40 +126,12 @@ def _external_errors(spec: Body) -> Iterator[FieldError]:
         yield field_errors.invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], detail)
 
 
-def _family_problems(spec: Body, old: Body | None) -> Iterator[FieldError]:
-    """Families that are unknown, or that a cluster with IPv4 alone cannot give.
-
-    A real server looks at them before anything else, and at those that are known last.
-    """
-    families = spec.get("ipFamilies", ())
-    if malformed := list(_malformed_families(spec, families)):
-        yield from malformed
-        return
-    if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
-        return
-    if spec.get("ipFamilyPolicy") == "RequireDualStack":
-        detail = "this cluster is not configured for dual-stack services"
-        yield field_errors.invalid("spec.ipFamilyPolicy", "RequireDualStack", detail)
-    if old is None and not spec.get("clusterIP"):
-        if len(families) > 1 and spec.get("ipFamilyPolicy", "SingleStack") == "SingleStack":
-            detail = "must allow two stacks when multiple IP families are specified"
-            yield field_errors.invalid("spec.ipFamilyPolicy", "SingleStack", detail)
-            return
-        for index, family in enumerate(families):
-            if family == "IPv6":
-                detail = "not configured on this cluster"
-                yield field_errors.invalid(f"spec.ipFamilies[{index}]", family, detail)
-
-
-def _malformed_families(spec: Body, families: Sequence[str]) -> Iterator[FieldError]:
-    if spec.get("ipFamilyPolicy", STACKS[0]) not in STACKS:
-        yield field_errors.not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], STACKS)
-    for index, family in enumerate(families):
-        field = f"spec.ipFamilies[{index}]"
-        if family not in FAMILIES:
-            yield field_errors.not_supported(field, family, FAMILIES)
-        if family in families[:index]:
-            yield field_errors.duplicate(field, family)
+def _show_external_name(spec: Body) -> None:
+    """Write a service that is but a name as a real server shows it, whatever is stored there."""
+    if spec.get("internalTrafficPolicy") in TRAFFIC_POLICIES:
+        del spec["internalTrafficPolicy"]
+    if spec.get("clusterIP"):
+        spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
 
 
 def _external_name_errors(spec: Body) -> Iterator[FieldError]:
@@ -237,47 +143,6 @@ def _external_name_errors(spec: Body) -> Iterator[FieldError]:
         yield field_errors.required("spec.externalName")
     else:
         yield from fields.name_errors(target, "spec.externalName")
-
-
-def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
-    addresses = spec.get("clusterIPs", [])
-    if addresses and not spec.get("clusterIP"):
-        detail = "must be empty when `clusterIP` is not specified"
-        yield field_errors.invalid("spec.clusterIPs", addresses, detail)
-    elif addresses and addresses[0] != spec.get("clusterIP"):
-        yield field_errors.invalid(
-            "spec.clusterIPs", addresses, "first value must match `clusterIP`"
-        )
-    for index, address in enumerate(addresses):
-        if address != HEADLESS:
-            problems = list(fields.ip_errors(address, f"spec.clusterIPs[{index}]"))
-            fresh = not old.get("clusterIPs")
-            yield from problems or (_range_errors(address, addresses) if fresh else ())
-        elif len(addresses) > 1:
-            detail = "'None' must be the first and only value"
-            yield field_errors.invalid("spec.clusterIPs", addresses, detail)
-    yield from _family_errors(addresses, spec["ipFamilies"])
-    if len(addresses) > 2:
-        yield field_errors.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
-    before = old.get("clusterIPs", [])
-    # Where one of clusterIP and clusterIPs says None and the other does not: refused above.
-    given = spec.get("clusterIP")
-    odd = addresses[:1] != [given] and HEADLESS in {given, *addresses[:1]}
-    if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1] and not odd:
-        yield field_errors.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
-
-
-def _family_errors(addresses: list[str], families: list[str]) -> Iterator[FieldError]:
-    for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
-        if address != HEADLESS and family in FAMILIES and _family(address) != family:
-            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            yield field_errors.invalid(f"spec.clusterIPs[{index}]", address, detail)
-
-
-def _range_errors(address: str, addresses: list[str]) -> Iterator[FieldError]:
-    if ipaddress.ip_address(address) not in ADDRESSES:
-        detail = "failed to allocate IP: the provided network does not match the current range"
-        yield field_errors.invalid("spec.clusterIPs", addresses, detail)
 
 
 def _port_errors(spec: Body) -> Iterator[FieldError]:

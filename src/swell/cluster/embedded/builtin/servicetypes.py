@@ -119,15 +119,15 @@ def default_ingress(service: Body) -> None:
 def balancer_errors(spec: Body, old: Body | None) -> Iterator[FieldError]:
     """The fields of load balancers; a real server writes the first with a capital letter."""
     ranges, balancer = spec.get("loadBalancerSourceRanges", ()), spec.get("loadBalancerClass")
+    for index, network in enumerate(ranges):
+        where = f"spec.LoadBalancerSourceRanges[{index}]"
+        yield from fields.network_errors(network.strip(), where)
     if spec["type"] != BALANCER:
         if ranges:
             yield field_errors.forbidden("spec.LoadBalancerSourceRanges", ONLY_BALANCERS)
         if balancer is not None:
             yield field_errors.forbidden("spec.loadBalancerClass", ONLY_BALANCERS)
         return
-    for index, network in enumerate(ranges):
-        where = f"spec.LoadBalancerSourceRanges[{index}]"
-        yield from fields.network_errors(network, where)
     if old is not None and old["type"] == BALANCER and old.get("loadBalancerClass") != balancer:
         yield field_errors.invalid("spec.loadBalancerClass", balancer, "may not change once set")
     if balancer is not None:

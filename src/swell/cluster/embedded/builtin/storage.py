@@ -15,6 +15,7 @@ from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import node_selector_errors
 from swell.cluster.embedded.builtin.volumes import SOURCE_CHECKS
+from swell.cluster.embedded.builtin.warnings import claim_warnings
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -129,11 +130,16 @@ def _claim_change_errors(spec: Body, old: Body) -> Iterator[FieldError]:
         )
         yield field_errors.forbidden("spec", detail)
     yield from fields.immutable(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
-    held = status.get("capacity", {}).get("storage")
-    asked = spec.get("resources", {}).get("requests", {}).get("storage")
-    if held and asked and quantity.parse(asked).nano < quantity.parse(held).nano:
+    asked, asked_before = _nano(spec.get("resources", {})), _nano(before.get("resources", {}))
+    # Less than before is allowed, to recover from a growth that failed, but not what there is.
+    held = quantity.parse(status.get("capacity", {}).get("storage", "0")).nano
+    if asked < asked_before and asked <= held:
         field = "spec.resources.requests.storage"
         yield field_errors.forbidden(field, "field can not be less than status.capacity")
+
+
+def _nano(resources: Body) -> int:
+    return quantity.parse(resources.get("requests", {}).get("storage", "0")).nano
 
 
 def claim_status_errors(
@@ -335,6 +341,7 @@ CLAIMS = Behaviour(
     prepare=prepare_claim,
     errors=claim_errors,
     status_errors=claim_status_errors,
+    warnings=claim_warnings,
 )
 VOLUMES = Behaviour(
     default=default_volume,

@@ -32,15 +32,26 @@ def service_warnings(new: Body, _old: Body | None) -> Iterator[str]:
     spec = new["spec"]
     if "service.kubernetes.io/topology-aware-hints" in new["metadata"].get("annotations", {}):
         yield "annotation service.kubernetes.io/topology-aware-hints is deprecated"
-    is_headless = spec["type"] == "ClusterIP" and spec.get("clusterIP") == "None"
-    if is_headless and spec.get("sessionAffinity") != "None":
-        yield "spec.SessionAffinity is ignored for headless services"
+    if spec["type"] == "ClusterIP" and spec.get("clusterIP") == "None":
+        ignored = {name for name in ("loadBalancerIP", "externalIPs") if spec.get(name)}
+        ignored |= {"SessionAffinity"} if spec.get("sessionAffinity") != "None" else set()
+        for name in sorted(ignored):
+            yield f"spec.{name} is ignored for headless services"
+    elif spec.get("externalIPs") and spec["type"] != "ExternalName":
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    elif spec.get("externalIPs"):
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
     if spec["type"] != "ExternalName" and spec.get("externalName"):
         yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
-    if spec.get("externalIPs"):
-        yield "spec.externalIPs is deprecated"
     if spec.get("trafficDistribution") == "PreferClose":
         yield "spec.trafficDistribution: PreferClose is deprecated; use PreferSameZone"
+
+
+def claim_warnings(new: Body, _old: Body | None) -> Iterator[str]:
+    for side in ("limits", "requests"):
+        amount = new["spec"].get("resources", {}).get(side, {}).get("storage", "0")
+        if quantity.parse(amount).nano % quantity.NANO:
+            yield f"spec.resources.{side}[storage]: fractional byte value is invalid"
 
 
 def slice_warnings(new: Body, _old: Body | None) -> Iterator[str]:
