@@ -183,8 +183,9 @@ def label_errors(labels: dict[str, str], field: str = "metadata.labels") -> list
     return errors
 
 
-def _annotation_errors(annotations: dict[str, str]) -> list[FieldError]:
-    field = "metadata.annotations"
+def annotation_errors(
+    annotations: dict[str, str], field: str = "metadata.annotations"
+) -> list[FieldError]:
     errors = [
         invalid(field, key, problem)
         for key in annotations
@@ -239,7 +240,7 @@ def _unqualified_errors(finalizers: list[str]) -> list[FieldError]:
 
 _CHECKS: tuple[tuple[str, Callable[..., list[FieldError]]], ...] = (
     ("labels", label_errors),
-    ("annotations", _annotation_errors),
+    ("annotations", annotation_errors),
     ("ownerReferences", _owner_errors),
     ("finalizers", _finalizer_errors),
 )

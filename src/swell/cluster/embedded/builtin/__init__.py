@@ -12,6 +12,7 @@ Files, from the common parts to the table of all kinds:
 - `scheduling`: where a pod may run: tolerations, affinity, topology spread; taints of nodes.
 - `security`: security contexts, and the namespaces of the host.
 - `images`: the names of images, and how they are pulled.
+- `restarts`: how containers are restarted, and resized in place.
 - `containers`: containers: image, ports, environment, mounts, resources, probes.
 - `warnings`: what is valid but unwise.
 - `volumes`: the volumes of a pod.

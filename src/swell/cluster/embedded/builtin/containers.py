@@ -44,8 +44,6 @@ PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
 READ_ONLY_MODES = ("Disabled", "IfPossible", "Enabled")
-RESIZE_POLICIES = ("NotRequired", "RestartContainer")
-RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
 def claim_errors(container: Body, claims: list[Body], path: str) -> Iterator[FieldError]:
@@ -85,11 +83,9 @@ def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[
     yield from _mount_errors(container.get("volumeMounts", []), volumes, f"{path}.volumeMounts")
     yield from _mount_mode_errors(container, volumes, path)
     yield from resource_errors(container.get("resources", {}), f"{path}.resources")
-    yield from _restart_errors(container, path)
     yield from container_security_errors(
         container.get("securityContext", {}), f"{path}.securityContext"
     )
-    yield from _resize_errors(container.get("resizePolicy", ()), f"{path}.resizePolicy")
 
 
 def handler_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldError]:
@@ -280,31 +276,13 @@ def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterato
             yield field_errors.forbidden(f"{path}.volumeMounts.recursiveReadOnly", detail)
 
 
-def _resize_errors(policies: list[Body], path: str) -> Iterator[FieldError]:
-    """Policies of resizing in place; errors are of the whole list."""
-    seen: set[str] = set()
-    for index, policy in enumerate(policies):
-        name = policy.get("resourceName", "")
-        if name in seen:
-            yield field_errors.duplicate(f"{path}[{index}]", name)
-        seen.add(name)
-        for value, known in (
-            (name, ("cpu", "memory")),
-            (policy.get("restartPolicy", ""), RESIZE_POLICIES),
-        ):
-            if not value:
-                yield field_errors.required(path)
-            elif value not in known:
-                yield field_errors.not_supported(path, value, known)
-
-
 def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
     """Requests and limits: known names, no negative quantities, requests within limits."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             where = f"{path}.{side}[{name}]"
-            yield from _resource_name_errors(name, where)
+            yield from resource_name_errors(name, where)
             yield from _amount_errors(name, amount, where)
     for name, amount in requests.items():
         yield from _request_errors(name, amount, limits.get(name), path)
@@ -313,7 +291,7 @@ def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
         yield field_errors.forbidden(path, "HugePages require cpu or memory")
 
 
-def _resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
+def resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
     problems = list(fields.qualified_name_errors(name, where))
     yield from problems
     if problems:
@@ -404,12 +382,3 @@ def _handler_errors(handler: Body, grace_s: int, path: str) -> Iterator[FieldErr
     elif first == "sleep" and not 0 <= action.get("seconds", 0) <= grace_s:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
         yield field_errors.invalid(where, action.get("seconds", 0), detail)
-
-
-def _restart_errors(container: Body, path: str) -> Iterator[FieldError]:
-    policy = container.get("restartPolicy")
-    if policy is not None and policy not in RESTART_POLICIES:
-        yield field_errors.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
-    if policy is None and container.get("restartPolicyRules"):
-        detail = "must specify restartPolicy when restart rules are used"
-        yield field_errors.required(f"{path}.restartPolicy", detail)

@@ -87,6 +87,8 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}DownwardAPIVolumeFile": frozenset({"path"}),
     f"{CORE}HTTPHeader": frozenset({"name"}),
     f"{CORE}NodeSelectorRequirement": frozenset({"key", "operator"}),
+    f"{CORE}ContainerRestartRule": frozenset({"action"}),
+    f"{CORE}ContainerRestartRuleOnExitCodes": frozenset({"operator"}),
     f"{CORE}ContainerResizePolicy": frozenset({"resourceName", "restartPolicy"}),
     f"{CORE}Lifecycle": frozenset({"stopSignal"}),
     f"{CORE}Pod": frozenset({"metadata", "status"}),
@@ -148,6 +150,8 @@ def _zero_values() -> dict[str, Any]:
     gated = {f"{GANGS}{name}": {"pointers": list(held)} for name, held in GATED_POINTERS.items()}
     found = read_data("zero-values.json") | gated
     found[SCHEMA] = {**found[SCHEMA], "emptyLists": list(EMPTY_IN_SCHEMAS)}
+    # Go writes a missing list as null where its field is always written.
+    found[f"{CORE}ContainerImage"] = {"nullTimes": ["names"]}
     return found
 
 

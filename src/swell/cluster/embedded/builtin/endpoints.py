@@ -33,6 +33,9 @@ def endpoints_errors(new: Body, _old: Body | None, _context: WriteContext) -> It
             elif len(ports) > 1:
                 yield field_errors.required(f"{where}.name")
             yield from fields.port_number_errors(port.get("port", 0), f"{where}.port")
+            if port.get("appProtocol"):
+                field = f"{where}.appProtocol"
+                yield from fields.qualified_name_errors(port["appProtocol"], field)
 
 
 def _endpoint_address_errors(address: Body, path: str) -> Iterator[FieldError]:

@@ -15,7 +15,6 @@ from swell.cluster.embedded.builtin.warnings import template_warnings
 from swell.cluster.embedded.objectmeta import (
     label_value_problems,
     name_problems,
-    qualified_name_problems,
 )
 from swell.cluster.embedded.registry import WriteContext
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
@@ -28,8 +27,11 @@ INDEXED_PARALLELISM_MAX = 100_000
 MANY_COMPLETIONS = 100_000
 MANY_LIMIT = 10_000
 FAILURE_RULES_MAX = 20
+COMPLETION_MODES = ("Indexed", "NonIndexed")
+MANAGER_LENGTH_MAX = 63
 SUCCESS_RULES_MAX = 20
 EXIT_CODES_MAX = 255
+HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 INDEXES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
@@ -112,6 +114,8 @@ def _mode_errors(spec: Body) -> Iterator[FieldError]:
     if failed_max is not None and "backoffLimitPerIndex" not in spec:
         detail = "when maxFailedIndexes is specified"
         yield field_errors.required("spec.backoffLimitPerIndex", detail)
+    if spec.get("completionMode") not in COMPLETION_MODES:
+        return  # refused for itself: of one that is unknown, nothing else is asked
     if not indexed:
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if name in spec:
@@ -142,9 +146,17 @@ def _name_errors(job: Body) -> Iterator[FieldError]:
         detail = f"will not able to create pod with invalid DNS label: {name}-{last}"
         yield field_errors.invalid("metadata.name", name, detail)
     manager = spec.get("managedBy")
-    if manager is not None and (not manager.partition("/")[2] or qualified_name_problems(manager)):
+    if manager is not None and len(manager) > MANAGER_LENGTH_MAX:
+        yield field_errors.too_long("spec.managedBy", MANAGER_LENGTH_MAX)
+    if manager is not None and not _is_prefixed_path(manager):
         detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
         yield field_errors.invalid("spec.managedBy", manager, detail)
+
+
+def _is_prefixed_path(text: str) -> bool:
+    """Whether a text is a domain and a path, as the names of controllers are."""
+    domain, _, path = text.partition("/")
+    return bool(HTTP_PATH.fullmatch(path)) and not name_problems(domain, "subdomain")
 
 
 def _many_errors(spec: Body, failed_max: int | None) -> Iterator[FieldError]:

@@ -55,10 +55,17 @@ def node_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[
     for index, network in enumerate(spec.get("podCIDRs", ())):
         yield from fields.network_errors(network, f"spec.podCIDRs[{index}]")
     networks = spec.get("podCIDRs", ())
+    if len(networks) > 1 and any(
+        True for network in networks for _ in fields.network_errors(network, "")
+    ):
+        detail = "invalid podCIDRs: check for dual stack failed"
+        yield FieldError("InternalError", "spec.podCIDRs", detail)
     if len({":" in network for network in networks}) < len(networks):
         detail = "may specify no more than one CIDR for each IP family"
         yield field_errors.invalid("spec.podCIDRs", networks, detail)
     before = (old or {}).get("spec", {})
+    if old is not None and spec.get("externalID") != before.get("externalID"):
+        yield field_errors.forbidden("spec.externalID", "may not be updated")
     for name in ("podCIDRs", "providerID"):
         if before.get(name) and before[name] != spec.get(name):
             detail = f'node updates may not change {name} except from "" to valid'
@@ -114,7 +121,9 @@ def prepare_namespace(new: Body, old: Body | None, context: WriteContext) -> Non
 
 def namespace_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     for name in new.get("spec", {}).get("finalizers", ()):
-        if name != "kubernetes" and "/" not in name:
+        problems = list(fields.qualified_name_errors(name, "spec.finalizers"))
+        yield from problems
+        if not problems and name != "kubernetes" and "/" not in name:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield field_errors.invalid("spec.finalizers", name, detail)
 

@@ -294,6 +294,7 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
             detail = "may not be set on pods that are already bound to a node"
             yield field_errors.forbidden("status.nominatedNodeName", detail)
     yield from fields.immutable(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
+    yield from _claim_status_errors(status, new["spec"])
     for name in ("containerStatuses", "initContainerStatuses"):
         yield from _revival_errors(status, before, new["spec"], name)
     hosts = status.get("hostIPs") or [{}]
@@ -301,6 +302,23 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
         yield field_errors.invalid("status.hostIPs[0].ip", hosts[0], "must be equal to `hostIP`")
     for name in ("podIPs", "hostIPs"):
         yield from _addresses_errors([one.get("ip", "") for one in status.get(name, ())], name)
+
+
+def _claim_status_errors(status: Body, spec: Body) -> Iterator[FieldError]:
+    """Each claim of the status is one of the pod's."""
+    names = {claim.get("name") for claim in spec.get("resourceClaims", ())}
+    seen: set[str] = set()
+    for index, claim in enumerate(status.get("resourceClaimStatuses", ())):
+        name, where = claim.get("name", ""), f"status.resourceClaimStatuses[{index}]"
+        if name not in names:
+            detail = "must match the name of an entry in `spec.resourceClaims`"
+            yield field_errors.invalid(f"{where}.name", name, detail)
+        if name in seen:
+            yield field_errors.duplicate(f"{where}.name", name)
+        seen.add(name)
+        if claim.get("resourceClaimName") is not None:
+            found = claim["resourceClaimName"]
+            yield from fields.name_errors(found, f"{where}.resourceClaimName")
 
 
 def _addresses_errors(addresses: list[str], name: str) -> Iterator[FieldError]:

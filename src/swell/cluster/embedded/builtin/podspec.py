@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from swell.api import quantity
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import containers, fields
 from swell.cluster.embedded.builtin.images import pull_policy
+from swell.cluster.embedded.builtin.restarts import (
+    init_restart_errors,
+    resize_errors,
+    restart_errors,
+)
 from swell.cluster.embedded.builtin.scheduling import scheduling_errors
 from swell.cluster.embedded.builtin.security import host_namespace_errors, pod_security_errors
 from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
+from swell.cluster.embedded.objectmeta import annotation_errors
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
@@ -17,6 +25,9 @@ from swell.schema.field_errors import FieldError
 NAMESERVERS_MAX = 3
 SEARCHES_MAX = 32
 SYSTEMS = ("linux", "windows")
+# Linux's limit of a host name.
+HOSTNAME_LENGTH_MAX = 64
+WHOLE_RESOURCES = ("cpu", "memory")  # that a whole pod may ask for, beside huge pages
 
 
 def default_pod_spec(spec: Body) -> None:
@@ -29,14 +40,14 @@ def default_pod_spec(spec: Body) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    # kube-apiserver accepts a negative period and stores 1.
-    if spec["terminationGracePeriodSeconds"] < 0:
-        spec["terminationGracePeriodSeconds"] = 1
 
 
 def default_pod_only(spec: Body) -> None:
     """Set the computed defaults of pods that templates do not get."""
     spec.setdefault("enableServiceLinks", True)
+    # kube-apiserver accepts a negative period, and stores 1 of it in pods.
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     _default_whole(spec)
     for container in all_containers(spec):
         resources = container.get("resources", {})
@@ -66,7 +77,8 @@ def _default_whole(spec: Body) -> None:
         for container in all_containers(spec)
         for name in container.get("resources", {}).get("requests", {})
     }
-    added = {name: amount for name, amount in whole.get("limits", {}).items() if name not in asked}
+    limits = whole.get("limits", {}).items()
+    added = {name: amount for name, amount in limits if name not in asked and _may_be_whole(name)}
     if added:
         whole["requests"] = {**added, **whole.get("requests", {})}
 
@@ -83,6 +95,9 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
     yield from _dns_errors(spec, path)
     yield from _host_network_errors(spec, path, is_pod=is_pod)
     yield from _name_errors(spec, path)
+    yield from _hostname_errors(spec, path)
+    if "resources" in spec:
+        yield from _whole_errors(spec, path)
     yield from pod_security_errors(spec.get("securityContext", {}), f"{path}.securityContext")
     yield from host_namespace_errors(spec, path)
     yield from _claim_errors(spec.get("resourceClaims", ()), f"{path}.resourceClaims")
@@ -133,13 +148,26 @@ def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator
         yield from containers.container_errors(container, volumes, where)
         yield from containers.handler_errors(container, grace_s, where)
         yield from containers.claim_errors(container, spec.get("resourceClaims", []), where)
+        yield from restart_errors(container, where)
+        yield from resize_errors(container, spec.get("restartPolicy", ""), where)
         yield from _unique_name(container, names, where)
     yield from containers.host_port_errors(spec.get("containers", []), f"{path}.containers")
     for index, container in enumerate(spec.get("initContainers", ())):
         where = f"{path}.initContainers[{index}]"
         yield from containers.container_errors(container, volumes, where)
         yield from containers.init_container_errors(container, grace_s, where)
+        yield from init_restart_errors(container, where)
+        yield from resize_errors(container, spec.get("restartPolicy", ""), where)
         yield from _unique_name(container, names, where)
+    for index, container in enumerate(spec.get("ephemeralContainers", ())):
+        where = f"{path}.ephemeralContainers[{index}]"
+        if not container.get("image"):
+            yield field_errors.required(f"{where}.image")
+        if container.get("name"):
+            yield from fields.name_errors(container["name"], f"{where}.name", "label")
+        if container.get("restartPolicyRules"):
+            detail = "cannot be set for an ephemeral container"
+            yield field_errors.forbidden(f"{where}.restartPolicyRules", detail)
 
 
 def _unique_name(container: Body, names: set[str], path: str) -> Iterator[FieldError]:
@@ -160,6 +188,71 @@ def _name_errors(spec: Body, path: str) -> Iterator[FieldError]:
     ):
         if spec.get(field):
             yield from fields.name_errors(spec[field], f"{path}.{field}", rule)
+
+
+def _hostname_errors(spec: Body, path: str) -> Iterator[FieldError]:
+    hostname, where = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
+    if hostname is None:
+        return
+    for name in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(name):
+            yield field_errors.forbidden(where, f"may not be specified when {name} is true")
+    if len(hostname) > HOSTNAME_LENGTH_MAX:
+        yield field_errors.too_long(where, HOSTNAME_LENGTH_MAX)
+    yield from fields.name_errors(hostname, where)
+
+
+def _whole_errors(spec: Body, path: str) -> Iterator[FieldError]:
+    """The resources of the whole pod: fewer kinds, and no less than its containers have."""
+    whole, where = spec["resources"], f"{path}.resources"
+    if "claims" in whole:
+        yield field_errors.forbidden(f"{where}.claims", "may not be set for the whole pod")
+        yield from containers.claim_errors(spec, spec.get("resourceClaims", []), path)
+    found = list(containers.resource_errors(whole, where))
+    yield from found
+    for side in ("limits", "requests"):
+        for name in whole.get(side, {}):
+            field = f"{where}.{side}[{name}]"
+            if not _may_be_whole(name) and not _names_nothing(name, field):
+                yield field_errors.not_supported(field, name, WHOLE_RESOURCES)
+    for name, least in _asked_together(spec).items():
+        amount = whole.get("requests", {}).get(name)
+        if amount is not None and quantity.parse(amount).nano < least:
+            detail = "must be greater than or equal to aggregate container requests"
+            yield field_errors.invalid(f"{where}.requests[{name}]", amount, detail)
+    for index, container in enumerate(spec.get("containers", ())):
+        for name, amount in container.get("resources", {}).get("limits", {}).items():
+            limit = whole.get("limits", {}).get(name)
+            if limit is not None and quantity.parse(amount).nano > quantity.parse(limit).nano:
+                field = f"{where}.containers[{index}][{name}].limits"
+                yield field_errors.invalid(field, amount, "must be no more than that of the pod")
+
+
+def _may_be_whole(name: str) -> bool:
+    return name in WHOLE_RESOURCES or name.startswith("hugepages-")
+
+
+def _names_nothing(name: str, field: str) -> bool:
+    return any(True for _ in containers.resource_name_errors(name, field))
+
+
+def _asked_together(spec: Body) -> dict[str, int]:
+    """What containers request together: init containers run before the others, sidecars beside."""
+    running: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for container in spec.get("initContainers", ()):
+        asked = _requests_of(container)
+        if container.get("restartPolicy") == "Always":
+            running += asked
+        most |= running + asked if container.get("restartPolicy") != "Always" else running
+    for container in spec.get("containers", ()):
+        running += _requests_of(container)
+    return dict(most | running)
+
+
+def _requests_of(container: Body) -> Counter[str]:
+    requests = container.get("resources", {}).get("requests", {})
+    return Counter({name: quantity.parse(amount).nano for name, amount in requests.items()})
 
 
 def _dns_errors(spec: Body, path: str) -> Iterator[FieldError]:
@@ -209,8 +302,9 @@ def _host_network_errors(spec: Body, path: str, *, is_pod: bool) -> Iterator[Fie
 
 def template_errors(template: Body, path: str) -> Iterator[FieldError]:
     """The errors of a pod template in another kind's spec."""
-    labels = template.get("metadata", {}).get("labels", {})
-    yield from fields.labels_errors(labels, f"{path}.labels")
+    metadata = template.get("metadata", {})
+    yield from fields.labels_errors(metadata.get("labels", {}), f"{path}.labels")
+    yield from annotation_errors(metadata.get("annotations", {}), f"{path}.annotations")
     spec = template.get("spec", {})
     yield from pod_spec_errors(spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):

@@ -71,9 +71,10 @@ def default_class(context: WriteContext) -> Body | None:
 def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     name, value = new["metadata"].get("name", ""), new.get("value", 0)
     policy = new.get("preemptionPolicy")
-    if policy == "":
+    # An update is only asked whether it changes the policy.
+    if old is None and policy == "":
         yield field_errors.required("preemptionPolicy")
-    elif policy not in PREEMPTION_POLICIES:
+    elif old is None and policy not in PREEMPTION_POLICIES:
         yield field_errors.not_supported("preemptionPolicy", policy, PREEMPTION_POLICIES)
     if old is not None:
         if value != old.get("value", 0):

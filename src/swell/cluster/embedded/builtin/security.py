@@ -14,8 +14,14 @@ SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[
 SYSCTL_LENGTH_MAX = 253
 HOST_NAMESPACES = ("hostIPC", "hostNetwork", "hostPID")
 
+# MountOption is behind a gate that a real server has off.
+SELINUX_POLICIES = ("Recursive",)
+
 
 def pod_security_errors(context: Body, path: str) -> Iterator[FieldError]:
+    policy = context.get("seLinuxChangePolicy", SELINUX_POLICIES[0])
+    if policy not in SELINUX_POLICIES:
+        yield field_errors.not_supported(f"{path}.seLinuxChangePolicy", policy, SELINUX_POLICIES)
     for name in ("runAsUser", "runAsGroup", "fsGroup"):
         yield from fields.id_errors(context.get(name, 0), f"{path}.{name}")
     for index, group in enumerate(context.get("supplementalGroups", ())):

@@ -66,6 +66,8 @@ def node_warnings(new: Body, old: Body | None) -> Iterator[str]:
 
 
 def _spec_warnings(spec: Body, path: str) -> Iterator[str]:
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:  # of a template: pods get 1
+        yield f"{path}.terminationGracePeriodSeconds: must be >= 0; taken to be 1"
     for index, secret in enumerate(spec.get("imagePullSecrets", ())):
         if not secret.get("name"):
             yield f"{path}.imagePullSecrets[{index}].name: invalid empty name"
