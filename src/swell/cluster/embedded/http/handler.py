@@ -43,7 +43,7 @@ REWRITTEN_BYTES_MAX = 8 << 20
 # The path of a backup: the whole store, as `copies` writes it. It is not a path of Kubernetes.
 BACKUP = ("swell", "backup")
 # Documents of a router that knows methods; a real server gives the others for any method.
-_GET_ONLY = frozenset({"api", METRICS, "version"})
+_GET_ONLY = frozenset({"api", "version"})
 _DISCOVERY_FORMS = frozenset({Form.OBJECT, Form.DISCOVERY})
 _OBJECT_ONLY = frozenset({Form.OBJECT})
 # Accept headers of the OpenAPI documents; a real server compares these letter by letter.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from aiohttp.hdrs import METH_ALL
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
@@ -114,6 +116,10 @@ async def _serve_until_stopped(
         await durable.close()
 
 
+_REQUEST_LINE = re.compile(rb"([A-Za-z]{1,32}) \S+ HTTP/1\.[01]\r\n")
+_METHOD_OF_NONE = b"PROPFIND"
+
+
 class _Protocol(RequestHandler):
     """A connection that answers methods it has never heard of as a real server does."""
 
@@ -126,6 +132,7 @@ class _Protocol(RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._current_request is None:
             self._accepted.received(self)
+            data = _readable(data)
         super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -150,6 +157,18 @@ class _Protocol(RequestHandler):
         response = responses.of_refusal(refused)
         response.force_close()
         return response
+
+
+def _readable(data: bytes) -> bytes:
+    """Bytes that begin with a request whose method is none, with one that no path has in its place.
+
+    The parser refuses such a request and gives nothing of it. A real server reads its path and its
+    token first: some documents are there for every method.
+    """
+    begun = _REQUEST_LINE.match(data)
+    if begun is None or begun[1].decode() in METH_ALL:
+        return data
+    return _METHOD_OF_NONE + data[begun.end(1) :]
 
 
 class _Server(web.Server):
