@@ -17,6 +17,7 @@ In reading order, which is the way the data takes:
 - `estimates`: when waiting jobs will start.
 - `damping`: resizes that a policy wants but that have to wait, and raises that are taken back.
 - `plan`: one decision over given objects, for `swell plan autoscale`.
+- `pacing`: when it looks: every period, and earlier when there is a reason to.
 - `status`: a decided size as a status patch and an event.
 - `controller`: the running autoscaler, which decides periodically and has the sizes written.
 - `metrics`: the metrics of its decisions.

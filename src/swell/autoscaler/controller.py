@@ -28,6 +28,7 @@ from swell.autoscaler.job_views import AnyJob, shared_report
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.metrics import AutoscalerMeter, AutoscalerMetrics
 from swell.autoscaler.needs import NeedsReader
+from swell.autoscaler.pacing import Pacing
 from swell.autoscaler.policies import POLICIES
 from swell.autoscaler.policies.interface import RoleId, RoleTargets, SizeReason
 from swell.autoscaler.settings import AutoscalerSettings
@@ -59,9 +60,6 @@ log = get_logger(__name__)
 NAME = "autoscaler"
 ACTOR = "swell-autoscaler"
 
-# The least time between two passes. It bounds the work while many jobs begin to wait, and a job is
-# still served within a second of becoming pending.
-_GAP_S = 0.5
 # The states in which a queue takes groups; one whose status was never written is open.
 _OPEN = frozenset({QueueState.OPEN, QueueState.EMPTY})
 # Reasons why a role does not grow that its job is told about: others change with every pass.
@@ -124,7 +122,7 @@ class Autoscaler:
         self._stopping: set[JobId] = set()
         # The roles whose raise is refused by their queue, which was reported.
         self._refused: frozenset[RoleId] = frozenset()
-        self._woken = asyncio.Event()
+        self._pacing = Pacing(clock, settings.scale_period_s)
         self._events = events
         sink = _CountingEventSink(events, meters.sizes)
 
@@ -152,27 +150,20 @@ class Autoscaler:
 
     def wake(self) -> None:
         """Have a pass run soon."""
-        self._woken.set()
+        self._pacing.wake()
 
     async def _run_passes(self) -> None:
         while True:
-            # Cleared before the snapshot is taken: a job that begins to wait during the pass wakes
-            # the next one.
-            self._woken.clear()
-            started = self._clock.monotonic()
+            started = self._pacing.begin()
             # A bug in a policy must not end the process: the next pass tries again.
             result = contain_call(self._run_pass)
             if isinstance(result, Bug):
                 log.error("bug", controller=NAME, trace=result.trace)
+            passed_s = self._clock.monotonic() - started
             if self._passes is not None:
                 ended = "bug" if isinstance(result, Bug) else "looked"
-                self._passes.reconciled(NAME, ended, self._clock.monotonic() - started)
-            await self._clock.sleep(_GAP_S)
-            try:
-                async with asyncio.timeout(max(0.0, self._settings.scale_period_s - _GAP_S)):
-                    await self._woken.wait()
-            except TimeoutError:
-                continue
+                self._passes.reconciled(NAME, ended, passed_s)
+            await self._pacing.rest(passed_s)
 
     def _run_pass(self) -> None:
         """Decide all sizes from one snapshot. There is no await, so nothing changes meanwhile."""
@@ -315,7 +306,7 @@ class Autoscaler:
 
     def _on_pod(self, key: Key) -> None:
         pods, ledger = self._informers.pods, self._ledger
-        pod = pods.get(key)
+        pod, n_changes = pods.get(key), ledger.changes
         if pod is None:
             ledger.drop_pod(key)
             if self._awaits_room:
@@ -323,6 +314,8 @@ class Autoscaler:
         else:
             # The room of a pod does not depend on its status.
             ledger.put_pod(pod, is_unreadable=bool(pods.unreadable(key, but=("status",))))
+        if ledger.changes != n_changes:
+            self._pacing.wake_for_room()
         # The phase of a job may be written before its pods exist, so pods wake as well.
         job = ledger.asking_job(key)
         if job is not None:
@@ -401,6 +394,10 @@ class Autoscaler:
             return
         self._ledger.put_job(job, is_malformed=self._is_malformed(id_))
         self._wake_if_waiting(id_)
+        if id_ in self._pending and not self._ledger.is_waiting(id_):
+            # It has started, with its least: now it is known where, and what it may grow to.
+            self._pending -= {id_}
+            self.wake()
         if id_ in self._stopping and isinstance(job, AITrainingJob):
             # What it held is free when its pods go, and the operator says so in its status.
             if job.status.yielded is None or has_no_pods(job):

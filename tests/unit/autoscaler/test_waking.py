@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from swell.api.kinds import AI_TRAINING_JOBS
+import asyncio
+
+from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Key
+from swell.autoscaler.pacing import Pacing
 from swell.runtime.cluster import merge_patch
-from tests.autoscaler_cases import a_job
+from swell.sim.loop import VirtualClock, run
+from tests.autoscaler_cases import a_job, a_role
 from tests.unit.autoscaler.test_controller import ROLE, SETTINGS, Stage, play
 
 JOB = Key("ns", "a")
@@ -59,3 +63,44 @@ def test_report_of_known_sizes_wakes_no_one() -> None:
         await stage.clock.sleep(2)
 
     play(scene)
+
+
+def test_room_that_pods_leave_is_looked_at_before_the_period_is_over() -> None:
+    """A device that a job has left is lost time for the others."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n1", cpu=3, memory="8Gi")
+        await stage.job(a_job("a", t=ROLE))
+        await stage.job(a_job("b", t=a_role(1, 1, cpu=1, edl="Never")))
+        await stage.pod("a", 0, "n1")
+        await stage.pod("b", 0, "n1")
+        await stage.clock.sleep(SETTINGS.scale_period_s + 2)
+        assert await stage.target("a") == 1
+        await stage.user.delete(PODS, Key("ns", "b-t-0"))
+        await stage.user.delete(AI_TRAINING_JOBS, Key("ns", "b"))
+        await stage.clock.sleep(3)
+
+        assert await stage.target("a") == 2
+
+    play(scene)
+
+
+def test_passes_for_room_rest_for_many_times_what_the_last_one_took() -> None:
+    async def story() -> None:
+        clock = VirtualClock()
+        pacing = Pacing(clock, 600.0)
+        pacing.begin()
+        resting = asyncio.ensure_future(pacing.rest(2.0))
+        await clock.sleep(1)
+        pacing.wake_for_room()
+        await clock.sleep(30)
+        assert not resting.done()
+        await clock.sleep(12)
+        assert resting.done()
+        pacing.begin()
+        resting = asyncio.ensure_future(pacing.rest(0.01))
+        pacing.wake_for_room()
+        await clock.sleep(2)
+        assert resting.done()
+
+    run(story())
