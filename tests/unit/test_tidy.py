@@ -39,6 +39,7 @@ PURE = (
 SHELLS = (
     "src/swell/autoscaler/controller.py",
     "src/swell/autoscaler/informers.py",
+    "src/swell/autoscaler/pacing.py",
     "src/swell/scheduler/live/",
     "src/swell/train/bus/shell/",
 )

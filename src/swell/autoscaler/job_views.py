@@ -45,6 +45,10 @@ AnyJob = AITrainingJob | TrainingJob
 # A label or annotation that names the program of a job, for what its runs have in common.
 PROFILE = f"{API_GROUP}/profile"
 _PROFILE_SIZE_MAX = 253
+# How long a job that is placed anew is held back: the operator begins its suspension meanwhile, and
+# it goes on when the last pod has gone, however long that takes. An operator that is not there for
+# so long lets the job be where it is.
+MOVE_S = 5.0
 
 
 def id_of(job: AnyJob) -> JobId:
@@ -96,6 +100,7 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         is_leaving=job.metadata.deletion_timestamp is not None,
         may_yield=_may_yield(job),
         yielded_since=_yielded_since(job),
+        is_moving=_is_moving(job),
     )
 
 
@@ -126,6 +131,14 @@ def _yielded_since(job: AITrainingJob) -> float | None:
     if yielded is None or is_over or is_leaving or not job.yields or job.is_suspended_by_spec:
         return None
     return None if job.spec.managed_by not in {"", MANAGER} else _seconds(yielded.since)
+
+
+def _is_moving(job: AITrainingJob) -> bool:
+    """Whether a job has stopped only to be placed anew: others are not to take its room."""
+    since, yielded = _yielded_since(job), job.status.yielded
+    if since is None or yielded is None:
+        return False
+    return _seconds(yielded.until) - since <= MOVE_S
 
 
 def program_of(job: AITrainingJob) -> str:

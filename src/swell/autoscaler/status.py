@@ -23,14 +23,10 @@ from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.api.times import format_time
 from swell.api.trainingjob import TrainerScaleRecord, TrainingJob
-from swell.autoscaler.job_views import AnyJob
+from swell.autoscaler.job_views import MOVE_S, AnyJob
 from swell.autoscaler.policies.interface import RoleTarget
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 
-# How long a job that is placed anew is held back: the operator begins its suspension meanwhile, and
-# it goes on when the last pod has gone, however long that takes. An operator that is not there for
-# so long lets the job be where it is.
-MOVE_S = 5.0
 # What an estimate may lack.
 _PERCENTILES = ("p10", "p50", "p90", "dependsOn")
 

@@ -119,6 +119,7 @@ class AutoscalerJob:
     # Whether it may be stopped for a while: its program saves, and its user has not refused.
     may_yield: bool = False
     yielded_since: float | None = None  # while it has given its devices to others
+    is_moving: bool = False  # it has stopped for a moment, to be placed anew with its target
 
     def last_resize(self, role: str) -> Resize | None:
         return next((one for one in reversed(self.resizes) if one.role == role), None)

@@ -27,7 +27,7 @@ from swell.autoscaler.policies.fulfillment import (
 from swell.autoscaler.policies.interface import Parameters, RoleTargets, SizeReason
 from swell.autoscaler.policies.pools import Pools
 from swell.autoscaler.policies.room import Room
-from swell.autoscaler.policies.sized_roles import wanted_sizes
+from swell.autoscaler.policies.sized_roles import WantedSizes
 from swell.autoscaler.policies.waiting import WaitingPlan
 from swell.autoscaler.status import SizeChange, decide_write
 from swell.autoscaler.views import AutoscalerJob, JobId
@@ -161,7 +161,8 @@ def raises_at_once(autoscaler: Autoscaler) -> None:
         snapshot, settings = autoscaler._ledger.snapshot(), autoscaler._settings
         parameters = replace(settings.parameters, now=now)
         pools = Pools(snapshot.cluster, snapshot.cluster.gpu_resources, parameters.max_load)
-        found = wanted_sizes(snapshot.jobs, snapshot.cluster, pools, parameters, {})
+        sizing = WantedSizes(snapshot.jobs, snapshot.cluster, pools, parameters)
+        found = sizing.choose({})
         sizes = {id_: one.size for id_, one in found.items()}
         wanted = fulfill(snapshot.jobs, snapshot.cluster, parameters, sizes)
         propose({i: wanted[i] if wanted[i].delta > 0 else t for i, t in targets.items()}, now)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import AITrainingJob
+from swell.api.aitrainingjob import AITrainingJob, Yield
 from swell.api.injection import REPORT_TOKEN_NOTE, TRAINING_NOTE
 from swell.api.times import format_time, parse_time
 from swell.api.training import TrainingStatus
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.damping import DampingInput, damp
+from swell.autoscaler.job_views import MOVE_S
 from swell.autoscaler.policies.goodput import goodput
 from swell.autoscaler.policies.interface import (
     Parameters,
@@ -20,7 +21,7 @@ from swell.autoscaler.policies.interface import (
     RoleTargets,
     SizeReason,
 )
-from swell.autoscaler.status import MOVE_S, SizeChange, SizeProposal, decide_write
+from swell.autoscaler.status import SizeChange, SizeProposal, decide_write
 from swell.autoscaler.views import JobId
 from swell.runtime.plan import EmitEvent, PatchStatus
 from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, look
@@ -31,6 +32,10 @@ LONG_AGO, JUST_NOW = format_time(NOW - 3600), format_time(NOW - 70)
 STEP_TIMES = {"1/1/64": "1/0", "2/1/64": "1.05/0.05", "2/2/64": "3/2"}
 # On any nodes alike.
 EVEN_TIMES = {"1/1/64": "1/0", "2/1/64": "1.05/0.05", "2/2/64": "1.05/0.05"}
+# As fast on eight as they are many, on one node and on two.
+WIDE_TIMES = {"1/1/16": "1/0", "4/1/16": "1.05/0.05", "8/2/16": "1.05/0.05"}
+# A second replica is of no use.
+FLAT_TIMES = {"1/1/64": "1/0", "2/1/64": "3/2"}
 
 
 def a_reporting_job(
@@ -76,7 +81,12 @@ def cluster_of(
 
 
 def decided(snapshot: AutoscalerSnapshot, now: float | None = NOW) -> RoleTargets:
-    return goodput(snapshot.jobs, snapshot.cluster, Parameters(now=now))
+    parameters = Parameters(now=now, stopped=snapshot.stopped)
+    return goodput(snapshot.jobs, snapshot.cluster, parameters)
+
+
+def rigid(name: str, size: int) -> AITrainingJob:
+    return a_job(name, targets={"t": size}, t=a_role(size, size, gpu=1, edl="Never"))
 
 
 def of(targets: RoleTargets, name: str) -> RoleTarget:
@@ -139,6 +149,57 @@ def test_job_grows_across_no_nodes_where_one_could_hold_it() -> None:
 
     assert of(decided(cluster_of({"a": job, "aaa": x})), "j").target == 1
     assert of(decided(cluster_of({"a": job})), "j").target == 2
+
+
+def test_job_that_finds_less_than_it_wants_gets_a_size_that_is_looked_at() -> None:
+    """Four are wanted and its node has room for three: two are, and the third is for others."""
+    job = a_reporting_job("j", 1, times=EVEN_TIMES, save_s=None, left=10**9)
+    snapshot = cluster_of({"a": job, "abbb": rigid("x", 4)})
+
+    assert of(decided(snapshot), "j").target == 2
+
+
+def test_large_job_grows_on_its_own_and_on_empty_nodes_alone() -> None:
+    """Eight across three nodes synchronise as slowly as on many, and are measured as that."""
+    big = a_reporting_job("big", 4, most=8, times=WIDE_TIMES, save_s=None, left=10**9)
+    apart = {"aaaa": big, "bb": rigid("x", 2), "cc": rigid("y", 2)}
+    target = of(decided(cluster_of(apart, n_nodes=3)), "big")
+
+    assert target.target == 4
+    empty = {"aaaa": big, "bbbb": rigid("x", 4)}
+    assert of(decided(cluster_of(empty, n_nodes=3)), "big").target == 8
+
+
+def test_small_job_goes_elsewhere_where_a_large_one_gets_a_whole_node_by_that() -> None:
+    big = a_reporting_job("big", 4, most=8, times=WIDE_TIMES, left=10**9)
+    small = a_reporting_job("small", 1, times=FLAT_TIMES, left=10**9)
+    jobs = {"aaaa": big, "b": small, "ccc": rigid("x", 3)}
+    targets = decided(cluster_of(jobs, n_nodes=3))
+
+    assert (of(targets, "small").moves, of(targets, "small").reason) == (True, SizeReason.MOVES)
+    assert of(targets, "small").message == "a whole node is free for others without it"
+    assert of(targets, "big").target == 4  # the node is not empty yet
+    for why, other in {
+        "saves nothing": a_reporting_job("small", 1, times=FLAT_TIMES, left=10**9, save_s=None),
+        "ends soon": a_reporting_job("small", 1, times=FLAT_TIMES, left=500),
+        "costs too much": a_reporting_job("small", 1, times=FLAT_TIMES, left=10**9, pause_s="300"),
+    }.items():
+        jobs = {"aaaa": big, "b": other, "ccc": rigid("x", 3)}
+        assert not of(decided(cluster_of(jobs, n_nodes=3)), "small").moves, why
+
+
+def test_room_of_a_job_that_is_placed_anew_is_kept_for_it() -> None:
+    """It has no pods for a moment; another would take what it was stopped for."""
+    moved = a_reporting_job("moved", 2, times=EVEN_TIMES, left=10**9)
+    record = Yield(format_time(NOW - 1), format_time(NOW - 1 + MOVE_S), "together")
+    moved = replace(moved, status=replace(moved.status, phase="Pending", yielded=record))
+    other = a_reporting_job("other", 2, times=EVEN_TIMES, left=10**9)
+    snapshot = cluster_of({"aa": other}, moved, n_nodes=1)
+
+    assert [job.view.is_moving for job in snapshot.stopped] == [True]
+    targets = decided(snapshot)
+    assert of(targets, "other").target == 2
+    assert (of(targets, "moved").target, of(targets, "moved").reason) == (2, SizeReason.GOES_ON)
 
 
 def test_job_that_others_shrink_for_waits_for_their_room() -> None:

@@ -13,6 +13,8 @@
 - `fulfillment`: the default policy, and the reason of each target.
 - `pools`: the nodes with one type of device, and the roles that share them.
 - `sized_roles`: the sizes that are worth most, by pool.
+- `floor`: the free room of nodes while it is decided which roles lie where.
+- `gathering`: how far roles may grow without lying on more nodes than they need.
 - `moves`: which jobs are placed anew, on fewer nodes.
 - `goodput`: the policy that gives devices to the jobs that finish soonest by them.
 """

@@ -9,7 +9,7 @@ falls short, sizes are chosen once more with what it reached as the most. A job 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -17,7 +17,9 @@ from swell.autoscaler.cluster_resource import ClusterResource
 from swell.autoscaler.goodput.tables import speed_table
 from swell.autoscaler.goodput.turns import TURN_S
 from swell.autoscaler.job_state import JobState
+from swell.autoscaler.policies.floor import MoveRequest, with_room_kept
 from swell.autoscaler.policies.fulfillment import LeavingPods, fulfill
+from swell.autoscaler.policies.gathering import together
 from swell.autoscaler.policies.interface import (
     Parameters,
     RoleId,
@@ -25,21 +27,23 @@ from swell.autoscaler.policies.interface import (
     RoleTargets,
     SizeReason,
 )
-from swell.autoscaler.policies.moves import Move, MoveRequest, together
+from swell.autoscaler.policies.moves import Move
 from swell.autoscaler.policies.moves import moves as find_moves
 from swell.autoscaler.policies.pools import Pools
 from swell.autoscaler.policies.sized_roles import (
     SizedRole,
     WantedSize,
+    WantedSizes,
     began,
     evidence_of,
-    wanted_sizes,
 )
 from swell.autoscaler.views import AutoscalerPod
 
 # The first choice, and two more where nodes or queues did not take it. Among very many roles what
 # is left over is a small part of the whole, and another choice would take as long again.
 _ATTEMPTS, _ROLES_TRIED_AGAIN_MAX = 3, 1000
+# A job that is placed anew for others has run for so long since its last start.
+_REST_S = 60.0
 
 
 def goodput(
@@ -47,9 +51,11 @@ def goodput(
 ) -> RoleTargets:
     """Returns the targets of all roles that the autoscaler may size."""
     capped: dict[RoleId, int] = {}
+    cluster = with_room_kept(parameters.stopped, cluster)
     pools = Pools(cluster, cluster.gpu_resources, parameters.max_load)
+    sizing = WantedSizes(jobs, cluster, pools, parameters)
     for attempt in range(_ATTEMPTS):
-        wanted = wanted_sizes(jobs, cluster, pools, parameters, capped)
+        wanted = sizing.choose(capped)
         sizes = {id_: one.size or one.current for id_, one in wanted.items() if not one.is_stopped}
         leaving = _leaving(wanted)
         targets = fulfill(jobs, cluster, parameters, sizes, leaving)
@@ -61,15 +67,18 @@ def goodput(
         if attempt + 1 == _ATTEMPTS or len(sizes) > _ROLES_TRIED_AGAIN_MAX:
             break
         requests = _move_requests(targets, wanted, jobs, parameters)
-        short |= together(requests, cluster, (*leaving.shrunk, *leaving.stopped))
+        gone = (*leaving.shrunk, *leaving.stopped)
+        short |= together(requests, cluster, gone, clears=True).most
         if not short:
             break
         capped |= short
     if any(leaving) or any(target.delta < 0 for target in targets.values()):
         targets = _without_borrowing(targets, wanted, jobs, cluster, parameters)
     requests = _move_requests(targets, wanted, jobs, parameters)
-    targets = {**targets, **_kept_together(targets, wanted, together(requests, cluster, ()))}
+    gathering = together(requests, cluster, (), clears=False)
+    targets = {**targets, **_kept_together(targets, wanted, gathering.most)}
     found = {**_explained(targets, wanted), **_turns(wanted)}
+    found |= _cleared(found, gathering.cleared)
     return {**found, **_moved(found, wanted, jobs, cluster, parameters)}
 
 
@@ -89,6 +98,16 @@ def _kept_together(
             message = f"no node has room for all {target.target} of them"
             found[id_] = RoleTarget(target.current, target.current, SizeReason.NO_NODE, message)
     return found
+
+
+def _cleared(targets: RoleTargets, cleared: Iterable[RoleId]) -> dict[RoleId, RoleTarget]:
+    """Returns the targets of roles that are placed anew so that others get whole nodes."""
+    message = "a whole node is free for others without it"
+    return {
+        id_: replace(targets[id_], moves=True, reason=SizeReason.MOVES, message=message)
+        for id_ in cleared
+        if id_ in targets and not targets[id_].delta
+    }
 
 
 def _leaving(wanted: Mapping[RoleId, WantedSize]) -> LeavingPods:
@@ -177,7 +196,8 @@ def _move_request(
     if not len(bound) == len(state.pods) == one.current:
         return None
     has_rested = size != one.current or now - began(state, now) >= TURN_S
-    may_move = none_waits and has_rested and view.may_yield and len(one.job.roles) == 1
+    may_yield = none_waits and view.may_yield and len(one.job.roles) == 1 and not one.is_stopped
+    may_clear = may_yield and size == one.current and now - began(state, now) >= _REST_S
 
     def speed_on(n_nodes: int) -> float:
         per_node = -(-size // max(n_nodes, 1))
@@ -190,7 +210,9 @@ def _move_request(
         one.per_node,
         tuple(pod.node for pod in bound),
         size,
-        may_move and not one.is_stopped,
+        one.sizes,
+        may_yield and has_rested,
+        may_clear,
         speed_on,
         one.table.cost_s,
         one.table.left_s if one.table.is_known else inf,

@@ -132,7 +132,7 @@ class Pools:
 
 def held_units(
     roles: Iterable[tuple[RoleState, Pool]], pools: Pools, cluster: ClusterResource
-) -> Mapping[str, int]:
+) -> dict[str, int]:
     """Returns how much of each pool the bound pods of these roles hold."""
     counted = {node.name for node in cluster.nodes}
     held: dict[str, int] = {}

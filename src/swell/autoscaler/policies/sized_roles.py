@@ -6,8 +6,9 @@ Whether there is room for them where they are wanted, and what is done about it,
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, inf
 
 import numpy as np
@@ -19,6 +20,7 @@ from swell.autoscaler.goodput.sizing import SizingProblem, candidate_sizes, choo
 from swell.autoscaler.goodput.tables import SpeedTable, size_limit, speed_table
 from swell.autoscaler.goodput.turns import TURN_S, TurnRequest, minimums
 from swell.autoscaler.job_state import JobState, RoleState
+from swell.autoscaler.policies.floor import n_away
 from swell.autoscaler.policies.fulfillment import is_considered
 from swell.autoscaler.policies.interface import Parameters, RoleId
 from swell.autoscaler.policies.pools import Pool, Pools, asked_units, held_units
@@ -40,11 +42,15 @@ class SizedRole:
     per_node: int
     sizes: tuple[int, ...]
     table: SpeedTable
+    is_fresh: bool  # it has only just started, so that another size costs it nothing
 
     @property
     def current(self) -> int:
-        """The size that it holds: that of a job which waits, or has been stopped, is 0."""
-        return self.state.view.target if self.job.view.is_running else 0
+        """The size that it holds: that of a job which waits, or has been stopped, is 0.
+
+        One that is placed anew holds its size all the while.
+        """
+        return held_size(self.job, self.state)
 
     @property
     def is_stopped(self) -> bool:
@@ -77,37 +83,75 @@ class WantedSize:
         return float(self.role.table.speed[self.sizes.index(size)]) if size in self.sizes else None
 
 
-def wanted_sizes(
-    jobs: Sequence[JobState],
-    cluster: ClusterResource,
-    pools: Pools,
-    parameters: Parameters,
-    capped: Mapping[RoleId, int],
-) -> dict[RoleId, WantedSize]:
-    roles = [
-        one
-        for job in (*jobs, *parameters.stopped)
-        for one in _sized_roles(job, pools, parameters, capped)
-        if one is not None
-    ]
-    wanted: dict[RoleId, WantedSize] = {}
-    by_pool: dict[str, list[SizedRole]] = {}
-    for role in roles:
-        by_pool.setdefault(role.pool.name, []).append(role)
-    held = held_units(((one.state, one.pool) for one in roles), pools, cluster)
-    asked = asked_units(jobs, pools, frozenset(one.id for one in roles))
-    for name, members in sorted(by_pool.items()):
-        pool = pools.pools[name]
-        budget = pool.free + held.get(name, 0) - asked.get(name, 0)
+def held_size(job: JobState, state: RoleState) -> int:
+    """Returns the size that a role holds, or is about to have again."""
+    return state.view.target if job.view.is_running or job.view.is_moving else 0
+
+
+class WantedSizes:
+    """Chooses the sizes of all roles, again and again with other caps.
+
+    What does not depend on the caps is found once, and a pool is chosen for anew only if one of its
+    own has changed.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[JobState],
+        cluster: ClusterResource,
+        pools: Pools,
+        parameters: Parameters,
+    ) -> None:
+        self._parameters = parameters
+        roles = [
+            one
+            for job in (*jobs, *parameters.stopped)
+            for one in _sized_roles(job, pools, parameters)
+        ]
+        self._by_pool: dict[str, list[SizedRole]] = {}
+        for role in roles:
+            self._by_pool.setdefault(role.pool.name, []).append(role)
+        held = held_units(((one.state, one.pool) for one in roles), pools, cluster)
+        for one in roles:
+            if one.job.view.is_moving:  # `with_room_kept` has taken it from what is free
+                held[one.pool.name] += n_away(one.state) * one.units
+        self._held = held
+        self._asked = asked_units(jobs, pools, frozenset(one.id for one in roles))
+        self._pools = pools.pools
+        self._found: dict[str, tuple[dict[RoleId, int], dict[RoleId, WantedSize]]] = {}
+
+    def choose(self, capped: Mapping[RoleId, int]) -> dict[RoleId, WantedSize]:
+        """Returns the wanted sizes of all roles, none above its cap."""
+        wanted: dict[RoleId, WantedSize] = {}
+        for name, members in sorted(self._by_pool.items()):
+            caps = {one.id: capped[one.id] for one in members if one.id in capped}
+            if name not in self._found or self._found[name][0] != caps:
+                chosen = self._choose(name, [_below(one, caps.get(one.id)) for one in members])
+                self._found[name] = caps, chosen
+            wanted |= self._found[name][1]
+        return wanted
+
+    def _choose(self, name: str, members: Sequence[SizedRole]) -> dict[RoleId, WantedSize]:
+        pool, asked = self._pools[name], self._asked.get(name, 0)
+        budget = pool.free + self._held.get(name, 0) - asked
         needed = sum(one.sizes[0] * one.units for one in members if one.job.is_pending)
-        is_scarce = needed + asked.get(name, 0) > pool.free
-        wanted |= _choose(members, max(budget, 0), parameters, is_scarce=is_scarce)
-    return wanted
+        is_scarce = needed + asked > pool.free
+        return _choose(members, max(budget, 0), self._parameters, is_scarce=is_scarce)
 
 
-def _sized_roles(
-    job: JobState, pools: Pools, parameters: Parameters, capped: Mapping[RoleId, int]
-) -> list[SizedRole]:
+def _below(one: SizedRole, cap: int | None) -> SizedRole:
+    """Returns a role with those of its sizes that a cap allows, at least the smallest.
+
+    The cap itself is none: three of four, or six across nodes, is a size that pays for few.
+    """
+    if cap is None or cap >= one.sizes[-1]:
+        return one
+    n = max(bisect_right(one.sizes, cap), 1)
+    table = one.table._replace(speed=one.table.speed[:n])
+    return replace(one, sizes=one.sizes[:n], table=table)
+
+
+def _sized_roles(job: JobState, pools: Pools, parameters: Parameters) -> list[SizedRole]:
     """Returns the roles of a job that sizes are chosen for."""
     is_stopped = job.view.yielded_since is not None
     if job.is_hopeless or not (job.is_pending or job.view.is_running or is_stopped):
@@ -124,15 +168,20 @@ def _sized_roles(
         # A report speaks of the job's one elastic role; of several it is not known which.
         evidence = evidence_of(job, parameters) if len(considered) == 1 else None
         per_node = max(pools.per_node(role.needs, pool), 1)
-        most = max(min(size_limit(evidence, role.maximum), capped.get(id_, role.maximum)), 1)
-        if evidence is None and _is_expected(job, state, parameters.now):
+        most = max(size_limit(evidence, role.maximum), 1)
+        is_expected = _is_expected(job, state, parameters.now)
+        if is_expected and (evidence is None or job.is_pending):
+            # Where it lies is not known yet, and another size costs it nothing when it is.
             most = min(most, role.target)
-        current = role.target if job.view.is_running else 0
+        current = held_size(job, state)
         top = max(pool.total // units, 1)
         low = min(role.minimum, role.maximum)
         sizes = candidate_sizes(max(low, 1), max(most, low, 1), per_node, current, top)
+        if job.view.is_moving:
+            sizes = (role.target,)
         table = speed_table(evidence, sizes, per_node, _attained_s(job, role.target, parameters))
-        found.append(SizedRole(id_, job, state, pool, units, per_node, sizes, table))
+        is_fresh = job.view.speed is None and is_expected
+        found.append(SizedRole(id_, job, state, pool, units, per_node, sizes, table, is_fresh))
     return found
 
 
@@ -190,7 +239,7 @@ def _choose(
             sizes=sizes,
             speed=speed,
             units=np.array([one.units // scale for one in served], np.int64),
-            current=np.array([one.current for one in served], np.int64),
+            current=np.array([0 if one.is_fresh else one.current for one in served], np.int64),
             least=np.array(
                 [
                     one.sizes[0] if least[at] else 0
