@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import socket
 import threading
 from collections import Counter
@@ -290,6 +291,40 @@ def test_strangers_who_say_nothing_keep_no_member_out(monkeypatch: pytest.Monkey
 
         while strangers[0].recv(100):  # the challenge, and then the end
             continue
+
+
+@pytest.mark.parametrize("scarce", ["descriptors", "threads"])
+def test_meeting_point_outlives_a_flood(scarce: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers may take the last descriptor or thread for a moment; members meet afterwards."""
+    monkeypatch.setattr(host, "EXHAUSTED_S", 0.01)
+    n_left, accept, start = 3, socket.socket.accept, threading.Thread.start
+
+    def refuse(error: Exception) -> None:
+        nonlocal n_left
+        if n_left:
+            n_left -= 1
+            raise error
+
+    def scarce_accept(door: socket.socket) -> object:
+        if scarce == "descriptors":
+            refuse(OSError(errno.EMFILE, "Too many open files"))
+        return accept(door)
+
+    def scarce_start(thread: threading.Thread) -> None:
+        if scarce == "threads" and "_greeted" in repr(getattr(thread, "_target", "")):
+            refuse(RuntimeError("can't start new thread"))
+        start(thread)
+
+    monkeypatch.setattr(socket.socket, "accept", scarce_accept)
+    monkeypatch.setattr(threading.Thread, "start", scarce_start)
+    members = [HostCollectives("127.0.0.1", b"s") for _ in range(2)]
+    address = ("127.0.0.1", members[0].meeting_port)
+    for _ in range(4):
+        with socket.create_connection(address, timeout=10) as stranger:
+            stranger.recv(100)
+    plan = plan_of([m.meeting_port for m in members], behind=())
+
+    assert together(2, lambda rank: members[rank].form(plan, rank)) == [None, None]
 
 
 def test_a_pod_of_the_newer_network_listens_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ order of ranks, so that every member gets the same bits.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 import threading
@@ -32,6 +33,9 @@ MESSAGE_BYTES_MAX = 1 << 20
 # this the oldest goes: a member proves itself within milliseconds.
 GREET_S, GREETED_MAX = 5.0, 128
 BACKLOG = 64
+# Strangers can use up descriptors and threads; the meeting point has to outlive that.
+EXHAUSTED_S = 0.1
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED})
 # Lines of members that have come before the hub has asked for them.
 WAITING_MAX = 4096
 
@@ -193,13 +197,28 @@ class HostCollectives:
         while True:
             try:
                 line, _ = self._door.accept()
-            except OSError:  # the process ends
-                return
+            except OSError as error:
+                if error.errno not in _PASSING:
+                    return  # the process ends
+                self._make_room(0)
+                time.sleep(EXHAUSTED_S)
+                continue
             with self._arrived:
                 self._greeting[line] = None
-                for oldest in list(self._greeting)[:-GREETED_MAX]:
-                    _shut(oldest)  # its thread closes it
-            threading.Thread(target=self._greeted, args=(line,), daemon=True).start()
+            self._make_room(GREETED_MAX)
+            try:
+                threading.Thread(target=self._greeted, args=(line,), daemon=True).start()
+            except RuntimeError:  # no thread is left for it
+                with self._arrived:
+                    self._greeting.pop(line, None)
+                line.close()
+                self._make_room(0)
+
+    def _make_room(self, n_kept: int) -> None:
+        """End the oldest lines that have proved nothing; their threads close them."""
+        with self._arrived:
+            for oldest in list(self._greeting)[: max(0, len(self._greeting) - n_kept)]:
+                _shut(oldest)
 
     def _greeted(self, line: socket.socket) -> None:
         line.settimeout(GREET_S)
