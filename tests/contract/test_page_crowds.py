@@ -21,10 +21,11 @@ from swell.api.meta import Body, Key
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.history.reading import ended_lives
-from swell.page import connections, details, feed, sessions
+from swell.page import details, feed, sessions
 from swell.page.feed import ObjectFeed
 from swell.page.security import OWN_HEADER
 from swell.page.server import BODY_BYTES_MAX, PagePlacement, serving
+from swell.runtime import connections
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import merge_patch
 from tests.contract.targets import embedded_server

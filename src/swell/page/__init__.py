@@ -10,7 +10,6 @@ login, and everything is read and written with those (docs/adr/0129). In reading
 - `sessions`: who is logged in, with which credentials, and until when.
 - `details`: one job with its timeline, pods and events; the history.
 - `questions`: why a job waits, and what would happen to another.
-- `connections`: how many connections may be silent, and for how long.
 - `security`: the headers of every answer, and which requests are refused.
 - `server`: the routes, and the server.
 

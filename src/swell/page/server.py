@@ -25,7 +25,6 @@ from swell.api.trainingjob import TrainingJob
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.page.actions import ActionError, job_patch, queue_patches
-from swell.page.connections import PageConnections
 from swell.page.details import history, job_details, recorded
 from swell.page.feed import CrowdedError
 from swell.page.questions import PageQuestions, QuestionError, asked_variant, pasted_job
@@ -33,6 +32,7 @@ from swell.page.security import add_headers, guard
 from swell.page.sessions import LoginError, PageSession, SessionStore
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import merge_patch
+from swell.runtime.connections import SilentConnections, listening
 from swell.runtime.errors import (
     ClusterError,
     OutcomeUnknownError,
@@ -71,7 +71,7 @@ class PageServer:
         sessions: SessionStore,
         clock: Clock,
         hosts: frozenset[str],
-        connections: PageConnections,
+        connections: SilentConnections,
     ) -> None:
         self._sessions = sessions
         self._connections = connections
@@ -360,7 +360,7 @@ async def serving(
         own=(placement.own, placement.code) if placement.own is not None else None,
     )
     hosts = LOCAL_HOSTS if placement.host in LOCAL_HOSTS else frozenset[str]()
-    connections = PageConnections(clock)
+    connections = SilentConnections(clock)
     runner = web.AppRunner(
         PageServer(sessions, clock, hosts, connections).app(),
         access_log=None,
@@ -370,27 +370,10 @@ async def serving(
     )
     await runner.setup()
     try:
-        async with _listening(runner, placement, connections) as listening:
-            host, port = listening.sockets[0].getsockname()[:2]
+        async with listening(
+            runner, connections, placement.host, placement.port, listener=placement.listener
+        ) as (host, port):
             yield f"http://{host}:{port}/"
     finally:
         await sessions.close()
         await runner.cleanup()
-
-
-@asynccontextmanager
-async def _listening(
-    runner: web.AppRunner, placement: PagePlacement, connections: PageConnections
-) -> AsyncIterator[asyncio.Server]:
-    if runner.server is None:
-        raise RuntimeError("the page's server has not been set up")
-    accept, loop = connections.accepting(runner.server), asyncio.get_running_loop()
-    if placement.listener is not None:
-        listening = await loop.create_server(accept, sock=placement.listener)
-    else:
-        listening = await loop.create_server(accept, placement.host, placement.port)
-    async with connections.sweeping():
-        try:
-            yield listening
-        finally:
-            listening.close()

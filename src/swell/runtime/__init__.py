@@ -22,6 +22,7 @@ is decided on from a snapshot, and becomes a plan that the executor writes. In t
 - `leader`: leader election by a Lease, and the work done while leading.
 - `manager`: starts and stops the services of a program, and contains unexpected exceptions.
 - `reviews`: asks the API server who the client of an endpoint is, and what that user may do.
+- `connections`: how many connections of an endpoint may be silent, and for how long.
 - `health`: the /livez, /readyz and /metrics endpoints.
 - `metrics`: the metrics that the runtime exports.
 - `traces`: spans of passes, sent to a collector of OpenTelemetry.

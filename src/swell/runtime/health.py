@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from swell.runtime.clock import SystemClock
+from swell.runtime.connections import SilentConnections, listening
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.metrics import CONTENT_TYPE, Metrics
 from swell.runtime.reviews import PathAccess
@@ -95,6 +97,7 @@ class Endpoints:
         self._host = host
         self._port = port
         self._begins_after_s = begins_after_s
+        self._connections = SilentConnections(SystemClock())
         # The port given, or a free one if that was 0. It is known once `serving` is set.
         self.port = 0
         self.serving = asyncio.Event()
@@ -109,21 +112,23 @@ class Endpoints:
         app.router.add_get("/readyz", self._readyz)
         if self._metrics:
             app.router.add_get(METRICS_PATH, self._exposition)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, auto_decompress=False)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls)
-            await site.start()
-            self.port = runner.addresses[0][1]
-            self.serving.set()
-            await asyncio.get_running_loop().create_future()  # until cancelled
+            async with listening(
+                runner, self._connections, self._host, self._port, tls=self._tls
+            ) as (_, self.port):
+                self.serving.set()
+                await asyncio.get_running_loop().create_future()  # until cancelled
         finally:
             await runner.cleanup()
 
     async def _livez(self, request: web.Request) -> web.Response:
+        self._connections.heard(request)
         return _response(self._health.livez(verbose="verbose" in request.query))
 
     async def _readyz(self, request: web.Request) -> web.Response:
+        self._connections.heard(request)
         return _response(self._health.readyz(verbose="verbose" in request.query))
 
     async def _exposition(self, request: web.Request) -> web.Response:
@@ -132,6 +137,7 @@ class Endpoints:
         status = await self._access.status(request.headers) if self._access else 200
         if status != 200:
             return web.Response(status=status, text=_REFUSALS[status])
+        self._connections.heard(request)
         body = self._metrics.exposition() if self._metrics else b""
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 

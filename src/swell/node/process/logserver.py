@@ -32,8 +32,9 @@ from swell.node.pods import BoundPod
 from swell.node.process.folders import log_file, log_folder_of
 from swell.node.process.logfiles import log_segments
 from swell.node.process.logreading import LogQuery, read_log
-from swell.runtime.clock import Clock
+from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
+from swell.runtime.connections import SilentConnections, listening
 from swell.runtime.errors import (
     ClusterError,
     ForbiddenError,
@@ -101,6 +102,7 @@ class LogServer:
     logs: ContainerLogs
     commands: CommandSource
     node: str
+    on_known: Callable[[web.BaseRequest], None] = lambda _request: None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
@@ -109,6 +111,7 @@ class LogServer:
             return web.Response(status=404, text="only /containerLogs and /exec are served here\n")
         if not await self._is_allowed(request, verb):
             return web.Response(status=401, text="Unauthorized\n")
+        self.on_known(request)
         pod = self.pods.informer.get(Key(parts[1], parts[2]))
         if pod is None:
             return web.Response(status=404, text=f"pod {parts[2]} is not on this node\n")
@@ -142,13 +145,17 @@ async def serving(
     server: LogServer, listener: socket.socket, tls: ssl.SSLContext
 ) -> AsyncIterator[None]:
     """Serve on a socket for the time of the context."""
+    connections = SilentConnections(SystemClock())
+    asked = replace(server, on_known=connections.known)
     # A followed log ends with its client, also while the container prints nothing.
-    handler = web.Server(server.handle, handler_cancellation=True, access_log=None)
+    handler = web.Server(
+        asked.handle, handler_cancellation=True, access_log=None, auto_decompress=False
+    )
     runner = web.ServerRunner(handler, shutdown_timeout=1.0)
     await runner.setup()
-    await web.SockSite(runner, listener, ssl_context=tls).start()
     try:
-        yield
+        async with listening(runner, connections, listener=listener, tls=tls):
+            yield
     finally:
         await runner.cleanup()
 

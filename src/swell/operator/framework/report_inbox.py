@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from swell.api.injection import REPORT_AUDIENCE, REPORT_PATH
 from swell.api.report import REPORT_BYTES_MAX
-from swell.runtime.clock import Clock
+from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
+from swell.runtime.connections import SilentConnections, listening
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.reviews import ReviewedPod, token_pod
 
@@ -37,6 +38,7 @@ _PODS_MAX = 4096
 _REVIEWS_AT_ONCE = 2
 # One pod's reports are kept no more often than this: each may cost a look at its job.
 PACE_S = 5.0
+_OF_A_POD = frozenset({200, 404, 429})
 _REASONS = {
     200: "kept\n",
     401: f"a report needs a token of the audience {REPORT_AUDIENCE} that is bound to a pod\n",
@@ -65,6 +67,7 @@ class ReportInbox:
     port: int = 0
     tls: ssl.SSLContext | None = None
     serving: asyncio.Event = field(default_factory=asyncio.Event)
+    _connections: SilentConnections | None = None
     _takers: list[TakeReport] = field(default_factory=list)
     _known: OrderedDict[bytes, _KnownPod] = field(default_factory=OrderedDict)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_REVIEWS_AT_ONCE))
@@ -117,13 +120,17 @@ class ReportInbox:
 
         app = web.Application(client_max_size=REPORT_BYTES_MAX)
         app.router.add_post(REPORT_PATH, self._post)
-        runner = web.AppRunner(app, access_log=None)
+        # Bodies are taken as they are: programs compress none, and nobody is known before one is.
+        runner = web.AppRunner(app, access_log=None, auto_decompress=False)
         await runner.setup()
+        connections = self._connections = SilentConnections(SystemClock())
         try:
-            await web.TCPSite(runner, self.host, self.port, ssl_context=self.tls).start()
-            self.port = runner.addresses[0][1]
-            self.serving.set()
-            await asyncio.get_running_loop().create_future()  # until cancelled
+            async with listening(runner, connections, self.host, self.port, tls=self.tls) as (
+                _,
+                self.port,
+            ):
+                self.serving.set()
+                await asyncio.get_running_loop().create_future()  # until cancelled
         finally:
             await runner.cleanup()
 
@@ -131,4 +138,6 @@ class ReportInbox:
         from aiohttp import web
 
         status = await self.take(request.headers, await request.read())
+        if status in _OF_A_POD and self._connections is not None:
+            self._connections.heard(request)
         return web.Response(status=status, text=_REASONS[status])
