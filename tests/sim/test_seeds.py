@@ -16,12 +16,12 @@ SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
 # Of each subject in every run of the tests, 500 in all, most of those that cost least. As many as
 # one likes by a variable (AUTOSCALER_SEEDS=500), or with `make sim`.
 N_SEEDS = {
-    "toy": 328,
+    "toy": 354,
     "toy pair": 30,
-    "operator": 33,
+    "operator": 24,
     "operator history": 7,
     "operator pair": 12,
-    "scheduler": 20,
+    "scheduler": 14,
     "scheduler pair": 4,
     "scheduler tree": 4,
     "scheduler native": 3,
@@ -29,10 +29,10 @@ N_SEEDS = {
     "scheduler savers": 3,
     "scheduler storage": 3,
     "scheduler devices": 3,
-    "autoscaler": 8,
+    "autoscaler": 5,
     "autoscaler goodput": 3,
     "autoscaler trainers": 3,
-    "trainingjob": 22,
+    "trainingjob": 14,
     "trainingjob kept": 6,
     "trainingjob native": 4,
 }
