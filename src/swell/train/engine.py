@@ -300,6 +300,9 @@ class Engine:
             # Reading a checkpoint may take longer than a group may take to form.
             self.collectives.settle()
         if rank not in plan.behind:
+            if not self._trained:
+                # One that left may have written a checkpoint while this process waited.
+                self._look_for_checkpoint()
             self._restore()
         n_bytes = self.learner.synchronise(plan, rank)
         if n_bytes:

@@ -221,6 +221,11 @@ def _are_candidates_only(leader: Leadership, attendance: Attendance) -> bool:
     return all(index in ready for index in range(len(leader._know.roster.hosts)))
 
 
+def _has_no_member(leader: Leadership, here: set[int], _: Held | None) -> bool:
+    """As it was: a member of the last plan counted as one that holds its state."""
+    return not any(map(leader._know.is_in_plan, here))
+
+
 def _take_silently(following: Following, line: LineId, now: float) -> None:
     following.up, following._up_since = line, now
 
@@ -282,6 +287,7 @@ PLANTED: Mapping[str, tuple[Replacement, ...]] = {
     "bus waits for the successor of one that waits": (
         (Leadership, "_are_all_here", _are_candidates_only),
     ),
+    "bus begins anew by a member that was paused": ((Leadership, "_begins_anew", _has_no_member),),
     "bus begins anew beside one that loads": (
         (Leadership, "_may_load_state", lambda *_: False),
         (Leadership, "_are_all_here", _are_candidates_only),

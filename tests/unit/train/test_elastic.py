@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from swell import train
-from swell.train import Elastic
+from swell.train import Elastic, elastic
+from swell.train.bus.plan import Departure, GroupPlan, Held
 from swell.train.errors import TrainError
+from swell.train.fixed import FixedGroup
 from swell.train.state.ledger import Progress
 from tests.unit.train.cluster import ROOT
 
@@ -138,6 +140,34 @@ def test_a_loop_that_can_have_no_batches_is_refused() -> None:
         train(1)
     train(2)
     assert model.steps == 4
+
+
+def test_a_checkpoint_of_one_that_left_meanwhile_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that has found none begins from nothing, unless one was written while it waited."""
+
+    def train_to_the_end() -> tuple[list[int], float]:
+        net, done = {"w": np.zeros(1)}, []
+        model = Elastic(net, checkpoint=tmp_path)
+        for x in model.batches(8, 2):
+            with model.step():
+                net["w"] += x.sum()
+                done.append(model.steps)
+        return done, float(net["w"][0])
+
+    found = []
+
+    class Late(FixedGroup):
+        def join(self, held: Held, *, trained: bool) -> GroupPlan | Departure:
+            found.append(train_to_the_end())
+            return super().join(held, trained=trained)
+
+    groups = iter([Late(0, 1), FixedGroup(0, 1)])
+    monkeypatch.setattr(elastic, "open_group_at", lambda *_: next(groups))
+    found.append(train_to_the_end())
+
+    assert found == [([0, 1, 2, 3], 28.0), ([], 28.0)]
 
 
 def test_a_checkpoint_within_a_step_is_refused(tmp_path: Path) -> None:

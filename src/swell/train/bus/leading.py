@@ -277,7 +277,7 @@ class Leadership:
             return  # one that does not answer holds a newer state
         chosen = choose_members(attendance)
         cold = not any(know.is_in_plan(incarnation) for incarnation in here)
-        if cold and self._waits_for_start(attendance, now):
+        if self._begins_anew(here, newest) and self._waits_for_start(attendance, now):
             return
         if not chosen or len(chosen) < know.minimum:
             self._let_go(attendance, now)
@@ -332,6 +332,14 @@ class Leadership:
             elif status is None and waited < TAKEOVER_S and not know.is_dead(member, now):
                 return True
         return False
+
+    def _begins_anew(self, here: set[int], newest: Held | None) -> bool:
+        """Whether nobody here has been in the last group, or nobody has the state of it.
+
+        A member of the last plan may have been paused until that group was over: it then holds no
+        more than a new process.
+        """
+        return newest is None or not any(map(self._know.is_in_plan, here))
 
     def _waits_for_start(self, attendance: Attendance, now: float) -> bool:
         # After a plan, those who have heard of it as late as this process may hold its state.
