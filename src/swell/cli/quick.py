@@ -300,15 +300,38 @@ class QuickClient:
         # A warning is for people to read.
         if not first.startswith(b"http/1.1 200 ") or b"warning" in headers:
             raise ValueError(first)
-        length = int(headers[b"content-length"])  # an answer in chunks has none
-        pieces, n_received = [body], len(body)
-        while n_received < length:
-            pieces.append(self._received())
-            n_received += len(pieces[-1])
-        found = json.loads(b"".join(pieces))
+        if headers.get(b"transfer-encoding", b"").strip() == b"chunked":
+            body = self._unchunked(body)  # as an answer of more than 256 KiB comes
+        else:
+            body = self._at_least(body, int(headers[b"content-length"]))
+        found = json.loads(body)
         if not isinstance(found, dict):
             raise ValueError("no object")
         return found
+
+    def _unchunked(self, seen: bytes) -> bytes:
+        """Return a body that comes in chunks. Chunked bodies with trailers are refused."""
+        pieces: list[bytes] = []
+        while True:
+            while b"\r\n" not in seen:
+                seen += self._received()
+            line, _, seen = seen.partition(b"\r\n")
+            length = int(line.partition(b";")[0], 16)
+            seen = self._at_least(seen, length + 2)
+            if seen[length : length + 2] != b"\r\n":
+                raise ValueError("no end of a chunk")
+            if not length:
+                return b"".join(pieces)
+            pieces.append(seen[:length])
+            seen = seen[length + 2 :]
+
+    def _at_least(self, seen: bytes, n_bytes: int) -> bytes:
+        """Return what has been received, of which there are so many bytes."""
+        pieces, n_received = [seen], len(seen)
+        while n_received < n_bytes:
+            pieces.append(self._received())
+            n_received += len(pieces[-1])
+        return b"".join(pieces)
 
     def _received(self) -> bytes:
         piece = self._connection.recv(_PIECE_BYTES)
