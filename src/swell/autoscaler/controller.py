@@ -283,7 +283,7 @@ class Autoscaler:
 
         If it is a pod its node offers no room. All are tried anew after a back-off.
         """
-        result = contain_call(lambda: handler(key))
+        result = contain_call(handler, key)
         if not isinstance(result, Bug):
             return
         log.error("object set aside", controller=NAME, key=str(key), trace=result.trace)

@@ -62,7 +62,7 @@ class Feed:
         """Call a handler with a key. A failure is logged and mended; it is not raised."""
         if self.is_broken and self._rebuild is not None:
             return
-        result = contain_call(lambda: handler(key))
+        result = contain_call(handler, key)
         if not isinstance(result, Bug):
             return
         self._note(f"handler of {key}", result)

@@ -340,10 +340,15 @@ class Informer(Generic[T]):
     def _notify(self, change: CacheChange[T] | None) -> None:
         if change is None:
             return
-        self._report_malformed(change)
+        before, after = change
+        if (before and before.malformed) or (after and after.malformed):
+            self._report_malformed(change)
         for index, handler, feed in self._handlers:
-            for key in _routed(index, change):
-                feed.hand_over(handler, key)
+            if index:
+                for key in _routed(index, change):
+                    feed.hand_over(handler, key)
+            elif (entry := after or before) is not None:
+                feed.hand_over(handler, entry.key)
 
     def _report_malformed(self, change: CacheChange[T]) -> None:
         """Log an object that cannot be decoded, once for each error, and count those there are."""

@@ -11,11 +11,12 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from traceback import format_exception
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
 
+P = ParamSpec("P")
 R = TypeVar("R")
 log = get_logger(__name__)
 
@@ -42,10 +43,10 @@ async def contain(work: Awaitable[R]) -> R | Bug:
         return Bug(error)
 
 
-def contain_call(call: Callable[[], R]) -> R | Bug:
+def contain_call(call: Callable[P, R], *given: P.args, **named: P.kwargs) -> R | Bug:
     """Returns the result of a plain call, or the exception it raised as a bug."""
     try:
-        return call()
+        return call(*given, **named)
     except Exception as error:
         return Bug(error)
 

@@ -139,7 +139,7 @@ class SnapshotFeed:
         for informer, take in self._followed:
             keys = informer.keys()
             for key in keys:
-                result = contain_call(lambda take=take, key=key: take(key))  # type: ignore[misc]
+                result = contain_call(take, key)
                 if isinstance(result, Bug):
                     why = f"the scheduler cannot take it: {result.error!r}"
                     held = (str(informer.resource), key)
