@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from swell.api.crds import crd
@@ -39,6 +41,9 @@ _SYSTEM_PRIORITIES = {
     "system-node-critical": 2_000_001_000,
 }
 
+# So many UIDs are drawn at once: a kilobyte.
+_UIDS_DRAWN = 64
+
 
 def new_api_server(
     storage: Storage, clock: Clock, rng: random.Random, gates: frozenset[str] = frozenset()
@@ -51,7 +56,7 @@ def new_api_server(
         storage,
         builtin_registry(gates),
         clock,
-        new_uid=lambda: _random_uid(rng),
+        new_uid=partial(next, random_uids(rng)),
         rng=rng,
     )
     api.background.append(Registrar(api).run)
@@ -123,5 +128,9 @@ def _priority_class(name: str, value: int) -> Body:
     }
 
 
-def _random_uid(rng: random.Random) -> str:
-    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+def random_uids(rng: random.Random) -> Iterator[str]:
+    """Yields UIDs without end, whose bits are drawn for many at once: a draw asks the kernel."""
+    while True:
+        drawn = rng.getrandbits(128 * _UIDS_DRAWN).to_bytes(16 * _UIDS_DRAWN)
+        for at in range(0, len(drawn), 16):
+            yield str(uuid.UUID(bytes=drawn[at : at + 16], version=4))
