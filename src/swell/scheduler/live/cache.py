@@ -406,6 +406,10 @@ class SchedulerCache:
         if old is None and task.job is not None and task.status is TaskStatus.PENDING:
             self._note_arrival(task.job)
             return
+        # A pod of another scheduler that has no node takes nothing and waits for nobody here. A
+        # flood of them must not keep cycles running.
+        if old is None and task.job is None and not pod.spec.node_name:
+            return
         self.mark_dirty(task.job)
         self._wake()
 

@@ -122,6 +122,26 @@ def test_pods_of_others_use_room() -> None:
     on_stage(play)
 
 
+def test_waiting_pods_of_others_start_no_cycle() -> None:
+    """They take no room here and wait for another scheduler; once they have a node they count."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        scheduler = stage.start()
+        await stage.sleep(2)
+        n_cycles = scheduler.loop.n_cycles
+        for n in range(20):
+            await stage.pod(f"p-{n}", schedulerName="other")
+            await stage.sleep(0.2)
+
+        assert scheduler.loop.n_cycles == n_cycles
+        await stage.pod("q", schedulerName="other", nodeName="node-0")
+        await stage.sleep(1)
+        assert scheduler.loop.n_cycles == n_cycles + 1
+
+    on_stage(play)
+
+
 def test_trainers_above_their_target_are_leaving() -> None:
     """Who has lowered a TrainingJob's target has made that room already: no other pod goes."""
 
