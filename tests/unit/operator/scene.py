@@ -348,7 +348,11 @@ class Scene:
             ContainerStatus(
                 name=container,
                 state=ContainerState(
-                    terminated=StateTerminated(exit_code=code, reason="Error" if code else "Done")
+                    terminated=StateTerminated(
+                        exit_code=code,
+                        reason="Error" if code else "Done",
+                        finished_at=format_time(self.now),
+                    )
                 ),
             )
             for container, code in codes.items()

@@ -20,6 +20,7 @@ In reading order:
 - `suspension`: how a job gives back its pods, and gets new ones.
 - `phases`: the phase machine, and the reasons that go with phases.
 - `losses`: which pods the job lost to others, and by whom.
+- `pace`: how long the mere numbers of a status wait to be written.
 - `status`: the new status, its write, and its events.
 - `instances`: the numbers that tell a pod from its predecessors.
 - `membership`: the members ConfigMap and its epoch.

@@ -24,6 +24,7 @@ from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.native_gang import remarks
+from swell.operator.aitrainingjob.pace import numbers_wait_s
 from swell.operator.aitrainingjob.phases import (
     REASON_TEXT,
     TRANSITIONS,
@@ -54,12 +55,6 @@ from swell.operator.framework.status import (
 from swell.operator.framework.waiting import disrupted_condition, wait_reason
 from swell.runtime.plan import EmitEvent, PatchStatus, Step
 
-# Changes of the mere numbers are written late: after a multiple of the job's age at the last
-# write, within these bounds (docs/adr/0041). A job that waits is looked at more closely by its
-# user than one that runs, so its multiple is smaller. Together they keep a job of n pods within
-# 4n + 16 writes, which tests/sim/test_operator_cost.py counts.
-PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
-WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 _NUMBERS = frozenset({"replicaStatuses", "reclaimablePods", "ready", "message"})
 _TRAINING = "training"
 DEADLINE_MISSED = "DeadlineMissed"
@@ -142,8 +137,8 @@ def write_status(
     """Write what differs from the job's status, now or later.
 
     The numbers of a large job change all the time, and to write each change would cost more than
-    creating the pods. Numbers alone therefore wait, except when half of the job has finished since
-    the last write, or when the last pod has become active.
+    creating the pods. Numbers alone therefore wait, except when the last pod has become active;
+    less long when half of the job has finished since the last write.
     """
     old = snapshot.job.status
     stored = snapshot.stored_status
@@ -156,17 +151,12 @@ def write_status(
     if not change:
         return StatusWrite()
     # A recovered status is written at once: the decision goes by it.
-    is_urgent = (
-        _is_half_finished(old, status)
-        or _is_complete(old, status)
-        or _has_deleted(old, status)
-        or stored is not None
-    )
+    is_urgent = _is_complete(old, status) or _has_deleted(old, status) or stored is not None
     # Nothing more will change in a suspended job that has lost its last pod.
     is_urgent = is_urgent or (status.suspension is not None and not snapshot.pods)
     changed = {name for name in change if name != "conditions" or _is_said_anew(old, status)}
     if changed <= {*_NUMBERS, _TRAINING} and not is_urgent and old.last_reconcile_time:
-        late = _put_off(old, old.last_reconcile_time, frozenset(changed), now)
+        late = _put_off(snapshot, status, frozenset(changed), now)
         if late is not None:
             return late
     if old.phase is Phase.EMPTY:
@@ -189,23 +179,25 @@ def _is_said_anew(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
 
 
 def _put_off(
-    old: AITrainingJobStatus, last_write: str, changed: frozenset[str], now: float
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    changed: frozenset[str],
+    now: float,
 ) -> StatusWrite | None:
     """When numbers and reports are written that differ now; None for at once.
 
     Either is written with the other, whichever is due first. Messages of conditions have numbers
     in them: where nothing else has changed, `changed` is empty.
     """
+    old = snapshot.job.status
     due: list[float] = []
     has_numbers = changed != {_TRAINING}
     if has_numbers:
-        last = parse_time(last_write)
-        began = parse_time(old.start_time) if old.start_time else last
-        factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
-        pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
-        if has_passed(last, pace_s, now):
+        last = parse_time(old.last_reconcile_time or "")
+        wait_s = numbers_wait_s(snapshot, status, last, now)
+        if has_passed(last, wait_s, now):
             return None
-        due.append(last + pace_s)
+        due.append(last + wait_s)
     if _TRAINING in changed:
         if old.training is None or report_is_due(old.training, now):
             return None
@@ -285,16 +277,6 @@ def _about_the_spec(snapshot: AITrainingJobSnapshot, make: JobEvents) -> Iterato
         )
     for reason, text in remarks(snapshot):
         yield make.warning(reason, text)
-
-
-def _is_half_finished(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
-    """Whether pods have finished since the last write that make up half of the job or more."""
-    n_more = abs(_n_finished(new) - _n_finished(old))
-    return n_more > 0 and 2 * n_more >= sum(new.target_replicas.values())
-
-
-def _n_finished(status: AITrainingJobStatus) -> int:
-    return sum(held.succeeded + held.failed for held in status.replica_statuses.values())
 
 
 def _is_complete(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:

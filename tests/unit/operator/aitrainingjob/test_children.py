@@ -95,7 +95,7 @@ def test_group_no_longer_asks_for_pods_that_are_done(end: str) -> None:
     role = a_role(replicas=2, failPolicy="None")
     scene = born({"trainer": role}).running()
     getattr(scene, end)("fit-trainer-1")
-    scene.settle()
+    scene.after(10).settle()
 
     assert scene.group is not None
     assert scene.group.spec.min_member == 1

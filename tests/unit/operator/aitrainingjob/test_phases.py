@@ -76,7 +76,7 @@ def test_finished_pods_count_as_active() -> None:
     role = a_role(replicas=2, failPolicy="None")
     scene = Scene(a_job({"trainer": role})).running().succeeds(T0).fails(T1)
 
-    status = scene.settle().status
+    status = scene.after(10).settle().status
 
     assert status.phase is AITrainingJobPhase.RUNNING
     assert status.ready == "2/2"
@@ -148,15 +148,38 @@ def test_numbers_alone_wait_to_be_written() -> None:
     assert recorded(scene.after(10).look())["ready"] == "1/8"
 
 
-def test_half_of_the_pods_finished_is_reported_at_once() -> None:
+def test_half_of_a_job_that_ends_together_is_not_counted_before_the_other_half() -> None:
+    """The ends of a gang come within seconds, and the ending has the same numbers."""
+    scene = Scene(a_job({"trainer": a_role(replicas=4)})).running().after(600)
+
+    assert scene.succeeds(T0, T1).look().actions == ()
+    assert scene.look().wake_at == scene.now + 10
+    others = [name for name in scene.pods if name not in {T0, T1}]
+    assert recorded(scene.after(9).succeeds(*others).look())["phase"] == "Terminating"
+
+
+def test_half_of_the_pods_finished_is_reported_when_no_more_end() -> None:
     """And the group follows the same numbers."""
     scene = Scene(a_job({"trainer": a_role(replicas=4)})).running()
 
     assert scene.succeeds(T0).look().actions == ()
-    assert "replicaStatuses" in recorded(scene.succeeds(T1).look())
+    assert scene.succeeds(T1).look().actions == ()
+    assert "replicaStatuses" in recorded(scene.after(10).look())
     scene.settle()
     assert scene.group is not None
     assert scene.group.spec.min_member == 2
+
+
+def test_ends_of_pods_that_go_on_and_on_are_counted_within_a_minute() -> None:
+    """Pods that end every few seconds do not put the numbers off for ever."""
+    scene = Scene(a_job({"trainer": a_role(replicas=40)})).running()
+    began = scene.now
+    for name in list(scene.pods)[:30]:
+        if "replicaStatuses" in recorded(scene.succeeds(name).look()):
+            break
+        scene.after(6)
+
+    assert scene.now - began <= 10 + 60 + 6
 
 
 def test_last_reconcile_time_is_written_only_with_another_change() -> None:

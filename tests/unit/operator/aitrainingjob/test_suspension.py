@@ -232,7 +232,7 @@ def test_kueue_is_told_of_pods_that_need_no_quota_any_more() -> None:
     plain = Scene(a_job()).running()
     assert not list(scene.status.reclaimable_pods)
     for one in (scene, plain):
-        one.succeeds(T0).settle()
+        one.succeeds(T0).after(10).settle()
 
     told = [(pods.name, pods.count) for pods in scene.status.reclaimable_pods]
     assert told == [("trainer", 1)]
