@@ -237,7 +237,7 @@ def _names_nothing(name: str, field: str) -> bool:
 
 
 def _asked_together(spec: Body) -> dict[str, int]:
-    """The sum of what containers request: init containers run before the others, sidecars beside."""
+    """The sum of what containers request: init containers run before the rest, sidecars beside."""
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
     for container in spec.get("initContainers", ()):
