@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, LockHolder, lock_holder
@@ -107,6 +108,10 @@ def _holder_with_pid(home: Path, name: str) -> LockHolder | None:
 
 
 def _end(home: Path, name: str, pid: int) -> None:
+    """End the holder of a lock: by asking first, and for certain in the end."""
+    from swell.node.supervisor import start_mark
+
+    mark = start_mark(pid)
     for number, within_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, GRACE_S)):
         try:
             os.kill(pid, number)
@@ -114,14 +119,12 @@ def _end(home: Path, name: str, pid: int) -> None:
             return
         if wait_until(lambda: lock_holder(home, name) is None, within_s):
             break
-    wait_until(lambda: not _exists(pid), GRACE_S)
-
-
-def _exists(pid: int) -> bool:
-    """Whether a process still runs; a zombie does not."""
-    from swell.node.supervisor import start_mark
-
-    return bool(start_mark(pid))
+    # What holds the lock no more has written all it had to. It may still take long to exit on a
+    # busy machine, or hang; its pid may be another process's by now.
+    if not wait_until(lambda: start_mark(pid) != mark, GRACE_S):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: start_mark(pid) != mark, GRACE_S)
 
 
 def _tail(log: Path, began_at: int) -> str:
