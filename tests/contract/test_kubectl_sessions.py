@@ -14,7 +14,7 @@ from tests.contract import kubectl_sessions
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.kubectl import Kubectl
 
-COMMANDS_MIN = 450
+COMMANDS_MIN = 700
 SHORT = ("create", "nodes")  # about a fifth of all commands
 SESSIONS = [
     pytest.param(name, marks=[] if name in SHORT else [pytest.mark.long])

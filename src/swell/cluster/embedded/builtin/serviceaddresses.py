@@ -89,9 +89,10 @@ def _settle_families(spec: Body, before: Body | None) -> list[FieldError]:
         else:
             problems = list(_reduced(spec, before))
     if spec["ipFamilyPolicy"] == SINGLE:
-        for name in ("clusterIPs", "ipFamilies"):
+        for name, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
             if len(spec.get(name, ())) > 1:
-                detail = f"must allow two stacks when multiple {name} are specified"
+                detail = f"must be '{REQUIRE_DUAL}' or '{PREFER_DUAL}' when multiple {what} are"
+                detail += " specified"
                 problems.append(field_errors.invalid(POLICY, SINGLE, detail))
     return [*problems, *_infer_families(spec)]
 
@@ -117,9 +118,9 @@ def _release_second(spec: Body, before: Body) -> None:
 
 
 def _reduced(spec: Body, before: Body) -> Iterator[FieldError]:
-    for name in ("clusterIPs", "ipFamilies"):
+    for name, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
         if spec.get(name) and len(spec[name]) < len(before.get(name, ())):
-            detail = f"must be '{SINGLE}' to release the second of {name}"
+            detail = f"must be '{SINGLE}' to release the secondary {what}"
             yield field_errors.invalid(POLICY, spec["ipFamilyPolicy"], detail)
 
 
