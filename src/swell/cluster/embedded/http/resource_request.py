@@ -23,7 +23,7 @@ from swell.cluster.embedded.http.routing import JSON, ResourcePath
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.verbs.requests import RequestContext
-from swell.runtime.cluster import PatchKind
+from swell.runtime.cluster import Patch, PatchKind
 from swell.schema.field_errors import forbidden, required
 
 # Subresources whose bodies are of another kind than the object.
@@ -101,6 +101,23 @@ def read_object(request: ResourceRequest, context: RequestContext, media: str, r
         return {}  # Go decodes null into an empty struct
     if not isinstance(body, dict):
         raise bad_request("the body is not a JSON object")
+    return body
+
+
+def read_patch(kind: PatchKind, raw: bytes, context: RequestContext) -> Patch:
+    """The patch of a body; fields that it gives twice are noted."""
+    read = read_reported_json(raw)
+    if context.field_validation != "Ignore":
+        context.duplicates = read.duplicates
+    return Patch(kind, read.value)
+
+
+def read_config(raw: bytes, context: RequestContext) -> Body:
+    """The body of an apply."""
+    body, found = read_yaml(raw)
+    report_duplicates(found, context)
+    if not isinstance(body, dict):
+        raise bad_request("the body of an apply must be an object")
     return body
 
 

@@ -16,10 +16,6 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.access.attributes import Identity, RequestAttributes
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
-from swell.cluster.embedded.http.bodies import (
-    read_reported_json,
-    read_yaml,
-)
 from swell.cluster.embedded.http.forks import Forks, elsewhere
 from swell.cluster.embedded.http.largewrites import LargeWrites
 from swell.cluster.embedded.http.logs import (
@@ -43,8 +39,9 @@ from swell.cluster.embedded.http.resource_request import (
     delete_request,
     object_body,
     patch_kind,
+    read_config,
     read_object,
-    report_duplicates,
+    read_patch,
 )
 from swell.cluster.embedded.http.responses import representation_of
 from swell.cluster.embedded.http.routing import (
@@ -277,8 +274,8 @@ class Resources:
             stored = written.stored
         else:
             read = await parsed(lambda _: body(), raw)
-            stored = await self._api.answer(
-                lambda: self._api.create(kind, namespace, read, context)
+            stored = await self._large_writes.small(
+                kind, lambda: self._api.create(kind, namespace, read, context)
             )
         return responses.of_bytes(request.representation.object(stored), 201, context.warnings)
 
@@ -296,8 +293,8 @@ class Resources:
         written = await self._large_writes.answer(request, key, context, decide, len(raw))
         if written is None:
             read = await parsed(lambda _: body(), raw)
-            written = await self._api.answer(
-                lambda: self._api.update(kind, key, read, context, subresource=subresource)
+            written = await self._large_writes.small(
+                kind, lambda: self._api.update(kind, key, read, context, subresource=subresource)
             )
         updated = request.representation.object(written.stored)
         return responses.of_bytes(updated, 201 if written.created else 200, context.warnings)
@@ -314,7 +311,7 @@ class Resources:
         subresource = request.path.subresource
 
         def patch() -> Patch:
-            return _read_patch(kind, raw, context)
+            return read_patch(kind, raw, context)
 
         def decide() -> PendingWrite:
             return self._api.decide_patch(request.kind, request.key, patch(), context, subresource)
@@ -326,10 +323,11 @@ class Resources:
             stored = written.stored
         else:
             read = await parsed(lambda _: patch(), raw)
-            stored = await self._api.answer(
+            stored = await self._large_writes.small(
+                request.kind,
                 lambda: self._api.patch(
                     request.kind, request.key, read, context, subresource=subresource
-                )
+                ),
             )
         return responses.of_bytes(request.representation.object(stored), 200, context.warnings)
 
@@ -340,7 +338,7 @@ class Resources:
         kind, key, subresource = request.kind, request.key, request.path.subresource
 
         def body() -> Body:
-            return _read_config(raw, context)
+            return read_config(raw, context)
 
         def decide() -> PendingWrite:
             return self._api.decide_apply(kind, key, body(), context, subresource)
@@ -348,8 +346,8 @@ class Resources:
         written = await self._large_writes.answer(request, key, context, decide, len(raw))
         if written is None:
             read = await parsed(lambda _: body(), raw)
-            written = await self._api.answer(
-                lambda: self._api.apply(kind, key, read, context, subresource)
+            written = await self._large_writes.small(
+                kind, lambda: self._api.apply(kind, key, read, context, subresource)
             )
         shown = request.representation.object(written.stored)
         return responses.of_bytes(shown, 201 if written.created else 200, context.warnings)
@@ -469,22 +467,6 @@ def _is_bindings(path: ResourcePath) -> bool:
         and bool(path.namespace)
         and path == ResourcePath("", "v1", "bindings", path.namespace)
     )
-
-
-def _read_patch(kind: PatchKind, raw: bytes, context: RequestContext) -> Patch:
-    read = read_reported_json(raw)
-    if context.field_validation != "Ignore":
-        context.duplicates = read.duplicates
-    return Patch(kind, read.value)
-
-
-def _read_config(raw: bytes, context: RequestContext) -> Body:
-    """The body of an apply."""
-    body, found = read_yaml(raw)
-    report_duplicates(found, context)
-    if not isinstance(body, dict):
-        raise bad_request("the body of an apply must be an object")
-    return body
 
 
 def _method(request: ResourceRequest) -> str:
