@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from swell.train.bus.events import Event, Tick
+from swell.train.bus.events import Deliver, Event, Tick
 from swell.train.bus.member import BusMember
 from swell.train.bus.messages import MemberStatus, Roster
 
@@ -36,6 +36,7 @@ class SimulatedProcess:
         self.asked_to_leave: float | None = None
         self.has_succeeded = False
         self.pauses_s = 0.0  # how long it was paused, in all
+        self.answered = world.clock.now  # when the member last answered its training thread
         self.began = world.clock.now
         self._offset = world.chance.uniform(0.0, 1000.0)
         self._backlog: list[Callable[[], None]] = []
@@ -78,6 +79,8 @@ class SimulatedProcess:
 
     def _handle(self, event: Event) -> None:
         for instruction in self.member.handle(event, self.now):
+            if isinstance(instruction, Deliver):
+                self.answered = self.world.clock.now
             if not self.is_alive:
                 return  # Killed by one of the instructions before.
             if self.is_paused:

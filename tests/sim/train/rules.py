@@ -126,10 +126,12 @@ class BusRules:
         if steps_lost(trainer.state, self.tip) > 0:
             return  # The others have gone on without it.
         operator = self.world.operator
+        # A process that was paused between its member's word and its end has left by that word.
+        paused_s = self.world.clock.now - trainer.process.answered
         others = [
             other.trainer
             # The word that others hold the state was true when it was sent.
-            for other in (*operator.living(), *operator.just_ended(ANSWER_S))
+            for other in (*operator.living(), *operator.just_ended(ANSWER_S + paused_s))
             if other.trainer is not None and other.trainer is not trainer
         ]
         kept = any(
