@@ -125,11 +125,18 @@ class Informer(Generic[T]):
         self._n_malformed = 0
         # Called with an object that cannot be decoded, once for each error.
         self.on_malformed: list[Callable[[Malformed], None]] = []
+        # Called when an optional kind turns out to be forbidden, and when it may be read again.
+        self.on_access_changed: list[Callable[[], None]] = []
         self._reflector = Reflector(
             cluster,
             resource,
             ReflectorSink(
-                lambda: self.version, self._replace, self._take, self._is_known, self._resync
+                lambda: self.version,
+                self._replace,
+                self._take,
+                self._is_known,
+                self._resync,
+                self._access_changed,
             ),
             selection=selection,
             clock=clock,
@@ -152,6 +159,11 @@ class Informer(Generic[T]):
     def is_served(self) -> bool:
         """Whether the cluster has the kind, as far as is known."""
         return self._reflector.is_served
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether the kind counts as empty because it may not be read."""
+        return self._reflector.is_forbidden
 
     @property
     def last_error(self) -> str:
@@ -316,6 +328,10 @@ class Informer(Generic[T]):
     def _replace(self, listed: Sequence[T | Malformed], version: int) -> None:
         for change in self._cache.replace(listed, version):
             self._notify(change)
+
+    def _access_changed(self) -> None:
+        for call in self.on_access_changed:
+            call()
 
     def _resync(self) -> None:
         for entry in self._sorted():

@@ -82,7 +82,8 @@ class ReflectorSink(Generic[T]):
 
     `version` is the version reached so far, from which a watch is resumed. `replace` takes a list
     and raises StaleListError if the list is older than that. `take` takes one event. `resync` is
-    called after a list that was due to the resync period.
+    called after a list that was due to the resync period. `access_changed` is called when it turns
+    out that an optional kind may not be read, and when it may be read again.
     """
 
     version: Callable[[], int]
@@ -90,6 +91,7 @@ class ReflectorSink(Generic[T]):
     take: Callable[[WatchEvent[T]], None]
     is_known: IsKnown
     resync: Callable[[], None]
+    access_changed: Callable[[], None]
 
 
 class Reflector(Generic[T]):
@@ -108,6 +110,8 @@ class Reflector(Generic[T]):
     ) -> None:
         self.synced = asyncio.Event()
         self.is_served = True
+        # Whether a kind that counts as empty does so because it may not be read.
+        self.is_forbidden = False
         self.last_error = ""
         self._cluster = cluster
         self._resource = resource
@@ -201,6 +205,7 @@ class Reflector(Generic[T]):
         except NotFoundError:
             # An empty collection is listed as empty. Not found means that the kind is not served.
             self.is_served = False
+            self._set_forbidden(False)
             if self._options.is_optional:
                 self.synced.set()
             raise
@@ -208,15 +213,22 @@ class Reflector(Generic[T]):
             was_read = self.synced.is_set() and self.is_served
             if self._options.may_be_forbidden and not was_read:
                 self.is_served = False
+                self._set_forbidden(True)
                 self.synced.set()
             raise
         self._sink.replace(listed, version)
         self.is_served = True
+        self._set_forbidden(False)
         self.last_error = ""
         self._must_list = False
         self._heard_at = self._clock.monotonic()
         self._resync_at = self._heard_at + self._jittered(self._options.resync_s)
         self.synced.set()
+
+    def _set_forbidden(self, is_forbidden: bool) -> None:
+        if is_forbidden != self.is_forbidden:
+            self.is_forbidden = is_forbidden
+            self._sink.access_changed()
 
     async def _watch(self) -> None:
         wanted_s = self._jittered(self._options.watch_s)
@@ -239,7 +251,7 @@ class Reflector(Generic[T]):
 
     def _note(self, error: Exception) -> None:
         is_forbidden = isinstance(error, ForbiddenError)
-        is_absent = not self.is_served and not is_forbidden
+        is_absent = not self.is_served and not self.is_forbidden
         text = NOT_SERVED if is_absent else f"{type(error).__name__}: {error}"
         if is_forbidden and not self.is_served:
             text += "; the kind counts as empty until it may be read"

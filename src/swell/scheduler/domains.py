@@ -92,11 +92,7 @@ class Domains:
         """Returns why a constraint of the job has no effect; empty if all have."""
         if self.label:
             return ""
-        given = [job.topology]
-        policies = job.group.spec.sub_group_policy
-        policies = policies if job.sub_groups is None else job.sub_groups.policies
-        given += [policy.network_topology for policy in policies]
-        asked = [one for one in given if one is not None]
+        asked = _constraints_of(job)
         if asked and not self._session.votes.offers_gradients:
             return "no plugin for it is configured: add network-topology-aware"
         for one in asked:
@@ -107,6 +103,17 @@ class Domains:
         if any(one.mode != SOFT for one in asked) and not self.has_tree:
             return "there is no HyperNode"
         return ""
+
+    def hidden_tree(self, job: JobInfo) -> Refusal | None:
+        """Returns the refusal of a job with a hard constraint where HyperNodes may not be read.
+
+        Without them it could be anywhere, and nothing tells whether there are none.
+        """
+        is_hard = any(one.mode != SOFT for one in _constraints_of(job))
+        if self.has_tree or not is_hard or not self._session.votes.offers_gradients:
+            return None
+        text = "its topology is required, and the scheduler may not read HyperNodes"
+        return Refusal(WaitReason.TOPOLOGY_HIDDEN, text)
 
     def unknown_level(self, job: JobInfo) -> Refusal | None:
         """Returns the refusal of a job whose pods' annotations name a level that there is not.
@@ -308,3 +315,12 @@ def _chosen(
     if held is not None:
         mode = SOFT if topology.mode == SOFT else "hard"
         yield key, ChosenDomain(tree.names[held], int(tree.tiers[held]), mode)
+
+
+def _constraints_of(job: JobInfo) -> list[NetworkTopology]:
+    """Returns the constraints of a job and of its sub-groups."""
+    given = [job.topology]
+    policies = job.group.spec.sub_group_policy
+    policies = policies if job.sub_groups is None else job.sub_groups.policies
+    given += [policy.network_topology for policy in policies]
+    return [one for one in given if one is not None]

@@ -156,6 +156,10 @@ class Session:
         return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
 
     def _topology_refusal(self, job: JobInfo) -> Refusal | None:
+        if self.snapshot.hyper_nodes.are_hidden and job.is_constrained:
+            hidden = self.domains_for(job).hidden_tree(job)
+            if hidden is not None:
+                return hidden
         if not job.is_annotated:
             return None
         return job.topology_refusal or self.domains.unknown_level(job)

@@ -241,7 +241,19 @@ def tears_gangs(scheduler: Scheduler) -> None:
     scheduler.loop.cycle = cycle_tearing  # type: ignore[method-assign]
 
 
+def takes_hidden_for_none(scheduler: Scheduler) -> None:
+    """Where HyperNodes may not be read gangs are placed as if there were none."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_anywhere() -> None:
+        with patch.object(Domains, "hidden_tree", lambda *_: None):
+            cycle()
+
+    scheduler.loop.cycle = cycle_anywhere  # type: ignore[method-assign]
+
+
 PLANTED_IN_DOMAINS: Mapping[str, Flaw] = {
+    "scheduler takes hidden domains for none": takes_hidden_for_none,
     "scheduler tears gangs": tears_gangs,
     "scheduler forgets where a gang is": forgets_domains,
     "scheduler ignores topologies": careless,

@@ -55,6 +55,29 @@ def test_kind_that_may_not_be_read_is_empty_and_not_in_the_way() -> None:
     play(story)
 
 
+def test_kind_that_may_not_be_read_is_told_from_one_that_is_not_served() -> None:
+    """Other errors in between change nothing; whoever depends on the kind hears of each change."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        forbidden, broken = failure(403, "Forbidden"), failure(500, "InternalError")
+        line.fail_before["list"] = [forbidden, broken, forbidden, failure(404, "NotFound"), broken]
+        toys = world.toys(line, is_optional=True, may_be_forbidden=True)
+        heard: list[bool] = []
+        toys.on_access_changed.append(lambda: heard.append(toys.is_forbidden))
+        with capture_logs() as logs:
+            await started(toys)
+            await until(lambda: toys.is_served)
+
+        assert heard == [True, False]
+        errors = [one["error"] for one in logs if one["event"] == "watch interrupted"]
+        assert ["does not have this kind" in error for error in errors] == [
+            *[False, False, False, True]
+        ]
+
+    play(story)
+
+
 def test_kind_that_is_needed_is_not_empty_where_it_may_not_be_read() -> None:
     """An optional kind is one that the cluster may lack, not one that may be overlooked."""
 

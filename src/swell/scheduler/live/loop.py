@@ -201,6 +201,7 @@ class SchedulerLoop:
         self._note_unused_lists(config)
         storage = self._snapshot.volumes.objects
         storage.are_claims_served = self._cache.informers.claims.is_served
+        self._snapshot.hyper_nodes.are_hidden = self._cache.informers.hyper_nodes.is_forbidden
         self._snapshot.devices.objects.are_served = self._cache.informers.resource_claims.is_served
         self._actuators.preparer.check()
         dirty_jobs = self._cache.take_dirty_jobs()

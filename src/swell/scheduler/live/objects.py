@@ -164,6 +164,7 @@ def _mirror_hyper_nodes(
         wake()
 
     follow(informers.hyper_nodes, take)
+    informers.hyper_nodes.on_access_changed.append(wake)
 
 
 def pod_facts(pod: Pod) -> tuple[object, ...]:

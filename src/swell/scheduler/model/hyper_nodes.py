@@ -50,6 +50,8 @@ class HyperNodes:
 
     def __init__(self) -> None:
         self.objects: dict[str, HyperNode] = {}
+        # Written by the live scheduler: it may not read any, so that nobody knows what there is.
+        self.are_hidden = False
         self._members: dict[str, _Members] = {}
         # The labels with which each node was last looked at, and the HyperNodes that have not
         # been asked about any node yet.

@@ -38,6 +38,7 @@ class WaitReason(Enum):
     TOPOLOGY_HELD = "TopologyHeld"
     TOPOLOGY_TREE = "TopologyTreeInvalid"
     TOPOLOGY_LEVEL = "TopologyLevelUnknown"
+    TOPOLOGY_HIDDEN = "TopologyNotReadable"
     TOPOLOGY_NOT_SUPPORTED = "TopologyNotSupported"
     POD_GROUP_NOT_FOUND = "PodGroupNotFound"
     MIXED_SCHEDULERS = "MixedSchedulers"
@@ -249,6 +250,10 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     WaitReason.TOPOLOGY_LEVEL: (
         "its annotations name a level of the network that is not known",
         "name one of those in the message, or list the label in `topology.labels`",
+    ),
+    WaitReason.TOPOLOGY_HIDDEN: (
+        "it has to stay within a part of the network, and the scheduler may not read HyperNodes",
+        "give the scheduler the right to list and watch `hypernodes.topology.volcano.sh`",
     ),
     WaitReason.TOPOLOGY_NOT_SUPPORTED: (
         "its annotations about topology contradict each other, or ask for what is not supported",

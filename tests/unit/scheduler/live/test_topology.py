@@ -76,6 +76,30 @@ def test_lost_pod_comes_back_to_its_rack_after_a_restart_of_the_scheduler() -> N
     on_stage(play)
 
 
+def test_gang_waits_while_hyper_nodes_may_not_be_read() -> None:
+    """Nobody knows then whether there are any; one that only prefers a rack is placed."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(4)
+        stage.start()
+        line = stage.lines[-1]
+        line.refuse = lambda verb, what: verb == "list" and what == str(HYPER_NODES)
+        await stage.gang("a", 2, cpu="3", networkTopology=HARD_1)
+        await stage.gang("b", 2, cpu="3", networkTopology={"mode": "soft"})
+        await stage.sleep(5)
+        assert set(await stage.where()) == {"b-0", "b-1"}
+        condition = next(
+            c for c in (await stage.read_group("a")).status.conditions if c.type == "Unschedulable"
+        )
+        assert condition.reason == "TopologyNotReadable"
+        line.refuse = lambda *_: False
+        await stage.sleep(600)
+
+        assert set(await stage.where()) == {"a-0", "a-1", "b-0", "b-1"}  # there is none
+
+    on_stage(play)
+
+
 def test_second_claim_to_a_child_breaks_only_the_younger() -> None:
     """Removing the claim heals it, without a restart."""
 
@@ -144,26 +168,22 @@ def test_constraint_without_effect_is_warned_of_once() -> None:
     on_stage(play)
 
 
-def test_scheduler_without_rights_on_hyper_nodes_places_gangs_until_it_has_them() -> None:
-    """It has the rights of the release before: a constraint has no effect, and that is said."""
+def test_scheduler_without_rights_on_hyper_nodes_keeps_racks_once_it_has_them() -> None:
+    """It has the rights of the release before: who need not be close does not wait for them."""
 
     async def play(stage: Stage) -> None:
         await racks(stage)
         scheduler = stage.start()
         (line,) = stage.lines
         line.refuse = lambda _, about: "hypernodes" in about
-        await stage.gang("a", 3, cpu="3", networkTopology=HARD_1)
+        await stage.gang("a", 2, cpu="1")
+        await stage.gang("b", 2, cpu="1", networkTopology=HARD_1)
         await stage.sleep(30)
-        assert len(await stage.where()) == 3
+        assert set(await stage.where()) == {"a-0", "a-1"}
         assert not scheduler.informers.hyper_nodes.is_served
-        events = await stage.events()
-        said = [text for _, reason, text in events if reason == "TopologyNotApplied"]
-        assert said == ["its network topology has no effect: there is no HyperNode"]
 
         line.refuse = lambda _, about: False
         await stage.sleep(30)
-        await stage.gang("b", 2, cpu="1", networkTopology=HARD_1)
-        await stage.sleep(5)
         found = await stage.where()
         assert {found["b-0"], found["b-1"]} in ({"node-0", "node-2"}, {"node-1", "node-3"})
 
