@@ -8,6 +8,7 @@ import pytest
 
 from swell.api.kinds import LEASES, NODES, PODS
 from swell.api.meta import Key
+from swell.node.hollow import HollowRuntime
 from swell.node.nodes import SIMULATE_LOSS
 from swell.runtime.cluster import Deletion, merge_patch
 from tests.sim.undecodable import MARK, HalfBlindCluster
@@ -208,6 +209,29 @@ def test_restarted_agent_goes_on_where_the_status_is() -> None:
         assert after.status == before.status
         assert done == "Succeeded"
         assert await scene.phase("p") == "Succeeded"
+
+    play(act)
+
+
+def test_removal_that_fails_as_the_agent_starts_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is left of a pod that went while no agent ran goes as soon as it can be removed."""
+    tried: list[str] = []
+
+    async def keep_only(self: HollowRuntime, uids: object) -> tuple[str, ...]:
+        return () if tried else ("gone",)
+
+    async def remove(self: HollowRuntime, uid: str) -> bool:
+        tried.append(uid)
+        return len(tried) == 3
+
+    monkeypatch.setattr(HollowRuntime, "keep_only", keep_only)
+    monkeypatch.setattr(HollowRuntime, "remove", remove)
+
+    async def act(scene: Scene) -> None:
+        await asyncio.sleep(60)
+        assert tried == ["gone", "gone", "gone"]
 
     play(act)
 

@@ -134,18 +134,28 @@ class ProcessRuntime:
         await self._stop_tasks(entry)
         for board in self._deps.boards.values():
             board.take_back(uid)
-        folders = [self._deps.folders.pod(uid)]
-        if entry.log_folder.parent.name == BARE:
-            folders.append(entry.log_folder)
         try:
-            for folder in folders:
-                # A volume may have very many files, so it is not done in the event loop.
-                await asyncio.to_thread(remove_tree, folder)
-        except OSError as error:
+            await self._remove_folders(entry)
+        except OSError as error:  # a TimeoutError is one
             log.warning("folder is not removed", pod=str(entry.key), why=str(error))
             return False
         self._entries.pop(uid, None)
         return True
+
+    async def _remove_folders(self, entry: PodEntry) -> None:
+        """Remove the folders of a pod, after the volume that is being written, if there is one."""
+        folders = [self._deps.folders.pod(entry.uid)]
+        if entry.log_folder.parent.name == BARE:
+            folders.append(entry.log_folder)
+        turn = self._provisioner.turn(entry.uid)
+        async with asyncio.timeout(REMOVE_S):
+            await turn.acquire()
+        try:
+            for folder in folders:
+                # A volume may have very many files, so it is not done in the event loop.
+                await asyncio.to_thread(remove_tree, folder)
+        finally:
+            turn.release()
 
     async def keep_only(self, uids: Collection[Uid]) -> tuple[Uid, ...]:
         """End the processes of pods that are not ours any more; returns those that do not end."""

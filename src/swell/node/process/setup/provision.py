@@ -225,20 +225,32 @@ class Provisioner:
                 async with asyncio.timeout(READ_S):
                     namespace, names = pod.metadata.namespace, volume_names(volume)
                     referenced = await self._deps.informers.read(namespace, names)
-                await self._write_volume(pod, volume, referenced)
+                await self._write_volume(pod, volume, referenced, is_renewal=True)
             except RENEW_FAILURES as error:
                 failures.append(error)
         return failures
 
+    def turn(self, uid: Uid) -> asyncio.Lock:
+        """Returns what is held while a volume of a pod is written, and while its folder goes."""
+        return self._turns.setdefault(uid, asyncio.Lock())
+
     async def _write_volume(
-        self, pod: BoundPod, volume: BoundVolume, referenced: ReferencedObjects
+        self,
+        pod: BoundPod,
+        volume: BoundVolume,
+        referenced: ReferencedObjects,
+        *,
+        is_renewal: bool = False,
     ) -> None:
         """Write a volume in a thread: its files may be of many megabytes.
 
-        One at a time of each pod, so that the newest content is written last.
+        One at a time of each pod, so that the newest content is written last. The pod may go while
+        what a renewal needs is read: nothing is written then, for nobody would remove it.
         """
-        turn, context = self._turns.setdefault(pod.metadata.uid, asyncio.Lock()), self._context(pod)
-        async with turn:
+        context = self._context(pod)
+        async with self.turn(pod.metadata.uid):
+            if is_renewal and not self._deps.folders.pod(pod.metadata.uid).exists():
+                return
             files = await asyncio.to_thread(volume_files, pod, volume, referenced, context)
             if not self._deps.host.namespace:
                 with_addresses = self._deps.hosts.substitute
