@@ -13,7 +13,7 @@ import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Key, ObjectMeta
-from swell.api.pod import LabelSelector, Pod, PodSpec, PodStatus
+from swell.api.pod import LabelSelector, LabelSelectorRequirement, Pod, PodSpec, PodStatus
 from swell.api.policy import PodDisruptionBudget
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, Queue
@@ -28,6 +28,9 @@ from swell.scheduler.model.volumes.objects import StorageObjects
 
 T = TypeVar("T", bound=ApiObject)
 Follow = Callable[[FollowedInformer, Handler], None]
+# Not an empty selector: budgets that have one protect nothing, as in Volcano. A label without a
+# name cannot exist.
+_EVERY_POD = LabelSelector(match_expressions=(LabelSelectorRequirement("", "DoesNotExist"),))
 
 
 class _Mirror(Protocol):
@@ -69,7 +72,7 @@ def mirror_small_kinds(
     def put_budget(found: PodDisruptionBudget) -> None:
         if informers.budgets.unreadable(found.metadata.key):
             # Which pods it protects is not known, nor how many may go: all of its namespace stay.
-            spec = msgspec.structs.replace(found.spec, selector=LabelSelector())
+            spec = msgspec.structs.replace(found.spec, selector=_EVERY_POD)
             found = PodDisruptionBudget(metadata=found.metadata, spec=spec)
         snapshot.put_budget(found)
 

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from swell.api.kinds import (
+    NATIVE_GROUPS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+)
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroupPhase
+from swell.cluster.embedded.builtin.podgroups import GATES
 from swell.runtime.cluster import merge_patch
+from swell.scheduler.config import DEFAULT, PluginOption
 from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.reasons import WaitReason
 from tests.sim.undecodable import MARK, HalfBlindCluster
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 from tests.unit.scheduler.live.test_unrecorded_victims import TREE
+
+PROTECTED = SchedulerSettings(
+    config=replace(DEFAULT, tiers=((*DEFAULT.tiers[0], PluginOption("pdb")), *DEFAULT.tiers[1:]))
+)
 
 
 def start(stage: Stage) -> Scheduler:
@@ -144,6 +159,59 @@ def test_gang_of_an_unknown_minimum_waits(field: str) -> None:
         assert len(await stage.where()) == 2
 
     on_stage(play)
+
+
+def test_native_group_of_an_unknown_minimum_waits() -> None:
+    """As a group of our own does."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.native_gang("g", 2)
+        await mark(stage, NATIVE_GROUPS, "g", "spec.schedulingPolicy")
+        start(stage)
+        await stage.sleep(20)
+        assert await stage.where() == {}
+        await mark(stage, NATIVE_GROUPS, "g", None)
+        await stage.sleep(20)
+
+        assert len(await stage.where()) == 2
+
+    on_stage(play, gates=frozenset(GATES))
+
+
+def test_budget_that_was_never_decodable_protects_its_namespace() -> None:
+    """Which pods it is about is not known, so nobody there is evicted until it can be read."""
+
+    async def play(stage: Stage) -> None:
+        await stage.priority("low", 1)
+        await stage.priority("high", 9)
+        await stage.nodes(1)
+        budget = {
+            "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
+            "kind": POD_DISRUPTION_BUDGETS.kind,
+            "metadata": {"name": "b", "namespace": NAMESPACE},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "other"}}},
+        }
+        await stage.user.create(POD_DISRUPTION_BUDGETS.untyped(), budget)
+        await mark(stage, POD_DISRUPTION_BUDGETS, "b", "spec.selector")
+        start(stage)
+        await stage.gang("old", 1, cpu="3", priorityClassName="low")
+        labelled = merge_patch({"metadata": {"labels": {"app": "old"}}})
+        await stage.user.patch(PODS.untyped(), Key(NAMESPACE, "old-0"), labelled)
+        await stage.sleep(3)
+        await stage.run_pods()
+        await stage.gang("new", 1, cpu="3", priorityClassName="high")
+        await stage.sleep(30)
+        old = await stage.read_pod("old-0")
+        assert old is not None
+        assert old.metadata.deletion_timestamp is None
+        await mark(stage, POD_DISRUPTION_BUDGETS, "b", None)
+        await stage.sleep(60)
+
+        old = await stage.read_pod("old-0")
+        assert old is None or old.metadata.deletion_timestamp is not None
+
+    on_stage(play, PROTECTED)
 
 
 def test_queue_of_unknown_limits_gives_nothing() -> None:
