@@ -212,8 +212,11 @@ class SchedulerMirror:
 
     @property
     def limits_queues(self) -> bool:
-        """Whether some queue may refuse a pod for which the cluster has room."""
-        return any(map(_is_limited, self._queues.values()))
+        """Whether some queue may refuse a pod for which the cluster has room.
+
+        What cannot be read may limit anything, and the scheduler then gives it nothing.
+        """
+        return bool(self._unreadable) or any(map(_is_limited, self._queues.values()))
 
     def queue_of(self, key: Key) -> str:
         """Returns the name of the queue of a group, whether the queue exists or not."""

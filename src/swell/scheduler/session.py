@@ -56,6 +56,18 @@ def on_hold(job: JobInfo) -> Refusal | None:
     return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
 
 
+def barred(job: JobInfo, unmeasured: Mapping[str, str]) -> Refusal | None:
+    """Why a job gets nothing whatever room there is; None if it may get something.
+
+    `unmeasured` has the limited queues that hold an unknown amount.
+    """
+    refusal = on_hold(job)
+    if refusal is not None or not unmeasured or job.queue is None:
+        return refusal
+    why = next(filter(None, (unmeasured.get(level.name) for level in job.queue.lineage)), None)
+    return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
+
+
 class Session:
     """The state that actions read and change. `now` is None where time-based rules are off."""
 
@@ -148,12 +160,7 @@ class Session:
 
     def barred(self, job: JobInfo) -> Refusal | None:
         """Why the job gets nothing whatever room there is; None if it may get something."""
-        refusal = on_hold(job)
-        if refusal is not None or not self._unmeasured or job.queue is None:
-            return refusal
-        unknown = (self._unmeasured.get(level.name) for level in job.queue.lineage)
-        why = next(filter(None, unknown), None)
-        return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
+        return barred(job, self._unmeasured)
 
     def _topology_refusal(self, job: JobInfo) -> Refusal | None:
         if self.snapshot.hyper_nodes.are_hidden and job.is_constrained:

@@ -18,6 +18,7 @@ from swell.api.kinds import (
     EVENTS,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     QUEUES,
     TRAINING_JOBS,
@@ -34,7 +35,7 @@ from swell.runtime.cluster import Cluster, merge_patch
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
 from swell.sim.server import SimulatedServer
-from tests.autoscaler_cases import a_job, a_node, a_role, a_training_job
+from tests.autoscaler_cases import a_job, a_node, a_role, a_training_job, in_queue
 from tests.sim.undecodable import MARK, HalfBlindCluster
 
 SETTINGS = AutoscalerSettings(scale_period_s=30.0, scale_cooldown_s=60.0)
@@ -77,8 +78,10 @@ class Stage:
             meters=AutoscalerMeters(sizes=self.ears),
         )
 
-    async def node(self, name: str, **amounts: object) -> None:
+    async def node(self, name: str, *, marked: str = "", **amounts: object) -> None:
         body = {**to_body(a_node(name, **amounts)), "apiVersion": "v1", "kind": "Node"}  # type: ignore[arg-type]
+        if marked:  # from the beginning: this field of it was never readable
+            body["metadata"] = {**body["metadata"], "annotations": {MARK: marked}}
         await self.user.create(NODES, body)
         await self.user.patch(NODES, Key("", name), merge_patch({"spec": {"taints": None}}))
 
@@ -90,7 +93,7 @@ class Stage:
         status = merge_patch({"status": to_body(job)["status"]})
         await self.user.patch(resource.status, job.metadata.key, status)
 
-    async def pod(self, job: str, index: int, node: str) -> None:
+    async def pod(self, job: str, index: int, node: str, **spec: object) -> None:
         owner = await self.user.get(AI_TRAINING_JOBS, Key("ns", job))
         requests = {"cpu": "1", "memory": "1Gi"}
         body: Body = {
@@ -110,12 +113,17 @@ class Stage:
             "spec": {
                 "nodeName": node,
                 "containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}],
+                **spec,
             },
         }
         await self.user.create(PODS, body)
 
     async def target(self, job: str) -> int:
         return (await self.user.get(AI_TRAINING_JOBS, Key("ns", job))).status.target_replicas["t"]
+
+    async def was_resized(self, job: str) -> bool:
+        found = await self.user.get(AI_TRAINING_JOBS, Key("ns", job))
+        return bool(found.status.scale_records)
 
     async def events(self) -> list[Event]:
         return list((await self.user.list(EVENTS)).items)
@@ -320,6 +328,125 @@ def test_pod_that_was_never_decodable_leaves_no_room_on_its_node() -> None:
         await stage.clock.sleep(40)
 
         assert await stage.target("a") == 2
+
+    play(scene)
+
+
+def test_node_that_was_never_decodable_offers_no_room() -> None:
+    """Which pods it takes is not known; when it is, there is room."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        await stage.node("n", marked="spec.taints", cpu=4, memory="8Gi")
+        await stage.clock.sleep(100)
+        assert not await stage.was_resized("a")
+        await _mark(stage, NODES, Key("", "n"), None)
+        await stage.clock.sleep(40)
+
+        assert await stage.target("a") > 1
+
+    play(scene)
+
+
+def test_queue_of_unknown_limits_lets_no_role_grow() -> None:
+    """A limit that cannot be read is not taken for none."""
+
+    async def scene(stage: Stage) -> None:
+        metadata = {"name": "q", "annotations": {MARK: "spec.capability"}}
+        queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": metadata}
+        await stage.user.create(QUEUES.untyped(), {**queue, "spec": {"capability": {"cpu": "2"}}})
+        await stage.node("n", cpu=4, memory="8Gi")
+        await stage.job(in_queue(a_job("a", t=ROLE), "q"))
+        await stage.pod("a", 0, "n", schedulerName="swell")
+        await stage.clock.sleep(100)
+        assert not await stage.was_resized("a")
+        await _mark(stage, QUEUES, Key("", "q"), None)
+        await stage.clock.sleep(40)
+
+        assert await stage.target("a") == 2
+
+    play(scene)
+
+
+def test_role_does_not_grow_in_a_queue_that_holds_an_unknown_amount() -> None:
+    """What is left of its limit is not known while a pod of it was never decodable."""
+
+    async def scene(stage: Stage) -> None:
+        queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}}
+        await stage.user.create(QUEUES.untyped(), {**queue, "spec": {"capability": {"cpu": "4"}}})
+        for name, node in (("other", "n"), ("a", "m")):
+            await stage.node(node, cpu=4, memory="8Gi")
+            role = a_role(1, 1, cpu="1", memory="1Gi") if name == "other" else ROLE
+            await stage.job(in_queue(a_job(name, t=role), "q"))
+        await stage.pod("other", 0, "n", schedulerName="swell")
+        await _mark(stage, PODS, Key("ns", "other-t-0"), "spec.containers")
+        await stage.pod("a", 0, "m", schedulerName="swell")
+        await stage.clock.sleep(100)
+        assert not await stage.was_resized("a")
+        await _mark(stage, PODS, Key("ns", "other-t-0"), None)
+        await stage.clock.sleep(40)
+
+        assert await stage.target("a") > 1
+
+    play(scene)
+
+
+def test_role_does_not_grow_while_its_group_cannot_be_read() -> None:
+    """The scheduler places none of its pods then, and the event says why."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=4, memory="8Gi")
+        await stage.job(a_job("a", t=ROLE))
+        metadata = {"name": "a", "namespace": "ns", "annotations": {MARK: "spec.minMember"}}
+        group = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": metadata}
+        await stage.user.create(POD_GROUPS.untyped(), {**group, "spec": {"minMember": 1}})
+        await stage.pod("a", 0, "n", schedulerName="swell")
+        await stage.clock.sleep(100)
+        assert not await stage.was_resized("a")
+        (event,) = await stage.events()
+        assert event.message == "t stays at 1: cannot be read: group ns/a"
+        await _mark(stage, POD_GROUPS, Key("ns", "a"), None)
+        await stage.clock.sleep(40)
+
+        assert await stage.target("a") > 1
+
+    play(scene)
+
+
+def test_job_that_cannot_be_decoded_keeps_its_sizes() -> None:
+    """What it would accept may have changed with what is not known. Others get the room."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=4, memory="8Gi")
+        for name in "ab":
+            await stage.job(a_job(name, t=ROLE))
+        await _mark(stage, AI_TRAINING_JOBS, Key("ns", "a"), "spec.priority")
+        for name in "ab":
+            await stage.pod(name, 0, "n")
+        await stage.clock.sleep(50)
+
+        assert not await stage.was_resized("a")
+        assert await stage.target("b") == 2
+
+    play(scene)
+
+
+def test_role_that_its_queue_keeps_small_says_so_once() -> None:
+    """Its job has an event with the numbers, and no further one while that lasts."""
+
+    async def scene(stage: Stage) -> None:
+        queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}}
+        await stage.user.create(QUEUES.untyped(), {**queue, "spec": {"capability": {"cpu": "1"}}})
+        await stage.node("n", cpu=4, memory="8Gi")
+        await stage.job(in_queue(a_job("a", t=ROLE), "q"))
+        await stage.pod("a", 0, "n", schedulerName="swell")
+        await stage.clock.sleep(200)
+        (event,) = (await stage.user.list(EVENTS.untyped())).items
+
+        assert event["reason"] == "QueueRefuses"
+        assert event["message"].startswith("t stays at 1: queue q is at its capability")
+        assert not event.get("series")
 
     play(scene)
 

@@ -183,11 +183,11 @@ def test_anti_affinity_of_own_and_of_other_pods_is_kept() -> None:
     guard = a_stranger("guard", "n0", cpu="1")
     guard = replace(guard, spec=replace(guard.spec, affinity=convert(required, Affinity)))
     plain = a_job("b", targets={"t": 1}, t=labelled({"app": "x"}, {}))
-    small = [a_node(f"n{n}", cpu=2, memory="9Gi", labels={"host": f"n{n}"}) for n in range(3)]
-    # Two nodes of two cpus: the third has a pod that keeps it away.
+    small = [a_node(f"n{n}", cpu=3, memory="9Gi", labels={"host": f"n{n}"}) for n in range(3)]
+    # Two nodes of three cpus beside the one there is: the third has a pod that keeps it away.
     grown = sizes(decide(look(*small, plain, guard), "1"))["b/t"]
 
-    assert grown == 5
+    assert grown == 7
 
 
 def test_hard_topology_spread_is_kept() -> None:

@@ -127,6 +127,16 @@ def test_room_is_kept_for_the_gang_that_waits() -> None:
     assert found == {"a/t": 4, "b/t": 1}
 
 
+def test_node_of_the_gang_that_waits_is_kept_where_there_is_room_elsewhere() -> None:
+    """The sums have room for a replica; the one node that takes it is promised to the gang."""
+    nodes = [a_node(f"n{n}", cpu=cpu, memory="9Gi") for n, cpu in enumerate((4, 1, 1))]
+    role = a_role(1, 2, cpu="2")
+    job: list[Thing] = [a_job("b", targets={"t": 1}, t=role), a_pod("b", "t", 0, "n0", cpu="2")]
+
+    assert sizes(decide(look(*nodes, *job), "1")) == {"b/t": 2}
+    assert sizes(decide(look(*nodes, *job, gang("g", 1, cpu="2")), "1")) == {"b/t": 1}
+
+
 def test_only_the_first_of_very_many_waiting_jobs_are_tried() -> None:
     """What roles shrink for is decided by those; one far behind says how many are before it."""
     node = a_node("n", cpu=4, memory="9Gi")

@@ -28,6 +28,8 @@ from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import QueueLimit
 from swell.scheduler.model.resources import Vector, amount_text, excess, less_equal_on
 from swell.scheduler.model.tasks import Shape
+from swell.scheduler.model.unmeasured import unmeasured_queues
+from swell.scheduler.session import barred
 
 _ONE = parse(1)
 # What each queue asks for, by name.
@@ -41,6 +43,7 @@ class _Place:
     queue: QueueInfo | None
     name: str
     shape: Shape
+    barred: str = ""  # why the scheduler gives its job nothing, whatever the queue has left
 
 
 class QueueRoom:
@@ -52,6 +55,7 @@ class QueueRoom:
         self._trial = trial
         self._queues = trial.snapshot.queues
         self._vectors: dict[Needs, Vector] = {}
+        self._unmeasured = unmeasured_queues(trial.snapshot.unreadable_tasks.values(), self._queues)
         self._places = dict(self._find_places(jobs))
         self._blocked: dict[tuple[str, int], RoleId] = {}
         trial.reset_sums()
@@ -67,7 +71,8 @@ class QueueRoom:
         """Whether the role's queue and its ancestors take one replica more."""
         place = self._places[role]
         key = (place.name, place.shape.serial)
-        if key in self._blocked:
+        # Not remembered for the queue: it may be the group of this job alone.
+        if key in self._blocked or place.barred:
             return False
         is_allowed = self._allows(place)
         if not is_allowed:
@@ -90,7 +95,7 @@ class QueueRoom:
         amounts: dict[str, Vector] = {}
         for role in roles:
             place = self._places[role]
-            if place.queue is None:
+            if place.queue is None or place.barred:
                 return 0
             more = amounts.get(place.name)
             amounts[place.name] = place.shape.request + (0 if more is None else more)
@@ -107,6 +112,8 @@ class QueueRoom:
         """Returns why the queue takes no further replica, with the numbers; empty if it does."""
         place = self._places[role]
         queue = place.queue
+        if place.barred:
+            return place.barred
         if queue is None:
             return f"there is no queue {place.name}"
         shut = next((level for level in queue.lineage if not level.is_open), None)
@@ -209,9 +216,12 @@ class QueueRoom:
         for job in jobs:
             name = mirror.queue_of(job.view.group)
             queue = self._queues.get(name)
+            info = snapshot.jobs.get(str(job.view.group))
+            refused = barred(info, self._unmeasured) if info is not None else None
+            why = refused.message if refused is not None else ""
             for state in job.roles:
                 shape = snapshot.shape_of(state.view.template.spec)
-                yield RoleId(job.view.id, state.view.name), _Place(queue, name, shape)
+                yield RoleId(job.view.id, state.view.name), _Place(queue, name, shape, why)
 
     def _wishes(self, jobs: Sequence[JobState]) -> dict[str, Vector]:
         """Returns what each queue asks for if every role becomes as large as it may."""
