@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
-from swell.api.pod import Pod
+from swell.api.pod import Pod, PodSpec
 from swell.runtime.cache import CacheIndex, ObjectCache, StaleListError, parse_version
 from swell.runtime.cluster import Malformed
 from swell.runtime.errors import ServerError
@@ -178,6 +179,20 @@ def test_malformed_object_is_indexed_by_readable_metadata() -> None:
 
     assert [e.key for e in cache.select("controller Toy", Key("ns", "t"))] == [A]
     assert held_version(cache, Key("ns", "b")) == 4
+
+
+def test_malformed_object_has_nothing_of_a_former_one_of_its_name() -> None:
+    """What was readable of that one says nothing about this one, which counts as unknown."""
+    cache = ObjectCache[Pod]([], Pod)
+    cache.put(replace(pod(1), spec=PodSpec(node_name="n")))
+    body = {"metadata": {"name": "a", "namespace": "ns"}, "spec": {"nodeName": 7}}
+    cache.put(Malformed(A, Uid("u2"), "3", "wrong", body))
+
+    entry = cache.entry(A)
+    assert entry is not None
+    assert entry.object is not None
+    assert entry.object.spec.node_name == ""
+    assert entry.unknown == ("spec.nodeName",)
 
 
 def test_version_that_is_no_number_is_a_server_error() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from swell.api.meta import Uid
 from swell.runtime.cluster import merge_patch
 from swell.sim.loop import run
 from tests.unit.runtime.world import TOYS, World, key, started, toy_body, until
@@ -54,12 +55,15 @@ def test_object_that_was_never_readable_says_so() -> None:
         hostile = toy_body("t")
         hostile["spec"]["replicas"] = "many"
         hostile["metadata"]["labels"] = {"x": "1"}
+        owner = {"apiVersion": "v1", "kind": "Box", "name": "b", "uid": "o", "controller": True}
+        hostile["metadata"]["ownerReferences"] = [owner]
         await world.user.create(TOYS.untyped(), hostile)
         toys = world.toys(world.line())
         await started(toys)
         found = toys.get(key("t"))
         assert found is not None
         assert found.metadata.labels == {"x": "1"}
+        assert toys.by_owner(Uid("o")) == (found,)
         assert "spec.replicas" in toys.unreadable(key("t"))
         assert toys.unreadable(key("t"), but=("spec",)) == ""
         await world.user.delete(TOYS, key("t"))

@@ -16,6 +16,7 @@ from swell.api.aitrainingjob import (
     PhaseRecord,
     Restart,
     RestartScope,
+    Suspension,
 )
 from swell.api.codec import convert, to_body
 from swell.api.meta import Body
@@ -184,6 +185,20 @@ def test_restart_limit_holds_without_a_status() -> None:
 
     assert scene.status.phase is Phase.FAILED
     assert "restartLimit 2" in scene.status.message
+
+
+def test_restart_limits_hold_without_status_and_pods() -> None:
+    """The ConfigMap has the restarts of every role, not only those of the last restart."""
+    role = a_role(replicas=1, restartLimit=1, restartPolicy="Always", restartScope="Replica")
+    scene = Scene(a_job({"chief": role, "trainer": role})).running()
+    for name in ("chief", "trainer"):
+        scene.fails(f"fit-{name}-0").settle().leavers_go().after(400).settle().running()
+    assert scene.status.restart_counts == {"chief": 1, "trainer": 1}
+
+    scene.pods.clear()
+    wiped(scene).settle()
+
+    assert scene.status.restart_counts == {"chief": 1, "trainer": 1}
 
 
 def test_uncharged_restarts_stay_uncharged() -> None:
@@ -376,6 +391,18 @@ def test_values_that_no_operator_wrote_do_not_stop_a_restart(name: str) -> None:
     assert len(scene.pods) == 2
 
 
+def test_suspension_that_began_at_no_time_begins_now() -> None:
+    """The job stays suspended, and the record has a time that everybody can read."""
+    scene = Scene(a_job()).running().edit(suspend=True).settle().leavers_go().settle()
+    assert scene.status.suspension is not None
+
+    damaged(scene, suspension=Suspension(started_at="at dawn")).settle()
+
+    assert scene.status.suspension is not None
+    assert scene.status.suspension.started_at == format_time(scene.now)
+    assert scene.pods == {}
+
+
 def test_long_wait_is_cut_to_the_longest_back_off() -> None:
     """A `notBefore` in a hundred years does not stop the job for that long."""
     scene = Scene(a_job({"trainer": a_role(replicas=1, **OFTEN)})).running()
@@ -417,6 +444,8 @@ def test_fields_that_cannot_be_decoded_are_replaced() -> None:
     before = scene.status
     stored = {**to_body(before), "phase": "Levitating", "restart": "no", "epoch": "many", "x": 1}
     status = convert(salvaged(stored, AITrainingJobStatus), AITrainingJobStatus)
+    assert status.phase_history == before.phase_history
+    assert status.backoff == before.backoff
     scene.job = replace(scene.job, status=status)
 
     plan = decide(dataclasses.replace(scene.snapshot, stored_status=stored), scene.now)

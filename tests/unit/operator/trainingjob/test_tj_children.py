@@ -241,6 +241,17 @@ def test_environment_tells_the_job() -> None:
     }
 
 
+def test_each_process_of_paddle_is_told_its_part() -> None:
+    """Its role maker takes a pserver for one by these, and finds it in the list by its port."""
+    role = {"min-instance": 2}
+    bodies = made(Scene(a_job(trainer=role, pserver=role, port=7000, trainer_port=7100)))
+    names = ("TRAINING_ROLE", "PADDLE_PORT")
+    found = [tuple(env(bodies[role])[name] for name in names) for role in (TRAINER, PSERVER)]
+
+    assert found == [("TRAINER", "7100"), ("PSERVER", "7000")]
+    assert "PADDLE_TRAINER_ID" not in env(bodies[PSERVER])
+
+
 @pytest.mark.parametrize(
     ("limits", "count", "gpu"),
     [

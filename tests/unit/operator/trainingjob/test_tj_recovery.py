@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from swell.api.codec import convert, to_body
-from swell.api.kinds import CONFIG_MAPS, JOBS
-from swell.api.trainingjob import TrainingJobPhase, TrainingJobStatus
+from swell.api.kinds import CONFIG_MAPS, JOBS, PODS
+from swell.api.trainingjob import TrainerScaleRecord, TrainingJobPhase, TrainingJobStatus
 from swell.operator.framework.recovery import salvaged
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.decide import decide
@@ -18,6 +18,7 @@ from swell.runtime.plan import DeleteObject, PatchObject, PatchStatus
 from tests.unit.operator.trainingjob.tj_scene import Scene, elastic, reported, writes
 
 Phase = TrainingJobPhase
+RECORD = TrainerScaleRecord(time="2027-01-15T08:00:00Z", from_=1, to=3)
 
 
 def a_scene(*, autoclean: bool = False, **spec: object) -> Scene:
@@ -68,6 +69,28 @@ def test_lost_status_of_a_running_job_keeps_its_size() -> None:
     assert reasons(scene) == ["StatusLost"]
 
 
+def test_size_is_kept_without_the_addresses() -> None:
+    """If the ConfigMap is gone as well, the Job says how many trainers there are."""
+    scene = wiped(a_scene().targets(3).running())
+    scene.held = {ref: one for ref, one in scene.held.items() if ref[0] != str(CONFIG_MAPS)}
+    scene.settle()
+
+    assert (scene.job.status.trainer_target, size_of(scene)) == (3, 3)
+
+
+def test_start_of_the_job_is_found_again() -> None:
+    """It is the latest start of a trainer's container: the time limit counts from there."""
+    scene = a_scene().targets(2).running()
+    times = ("2027-01-15T08:00:10Z", "2027-01-15T08:00:20Z")
+    for index, at in enumerate(times):
+        running = {"name": "trainer", "state": {"running": {"startedAt": at}}}
+        scene.change(PODS, f"fit-trainer-{index}", {"status": {"containerStatuses": [running]}})
+
+    wiped(scene).settle()
+
+    assert scene.job.status.start_time == times[1]
+
+
 @pytest.mark.parametrize("field", TrainingJobStatus.__struct_fields__)
 def test_any_single_field_may_be_lost(field: str) -> None:
     """Whichever part is missing, the job goes on with the same trainers."""
@@ -110,6 +133,18 @@ def test_ended_job_stays_ended(autoclean: bool, way: str) -> None:
     assert scene.job.status.released is was_released
 
 
+@pytest.mark.parametrize("way", ["lost", "set running"])
+def test_ended_job_stays_ended_when_nothing_else_is_left(way: str) -> None:
+    """Somebody deleted what it owned: the mark alone says that it is not to begin anew."""
+    scene = completed(a_scene(autoclean=True).running()).settle()
+    scene.held = {}
+    scene = wiped(scene) if way == "lost" else damaged(scene, phase=Phase.RUNNING, released=False)
+    scene.settle()
+
+    assert scene.job.status.phase is Phase.SUCCEED
+    assert scene.held == {}
+
+
 def test_released_trainers_without_a_mark_are_an_end() -> None:
     """A job that an older release ended is not started again; that its end is unknown is said."""
     scene = wiped(a_scene(autoclean=True).running())
@@ -144,8 +179,10 @@ def test_time_that_is_none_does_not_stop_the_job() -> None:
 def test_fields_that_cannot_be_decoded_are_replaced() -> None:
     """An unknown phase or a wrong type costs that field, not the job."""
     scene = a_scene().targets(3).running()
+    damaged(scene, scale_records=(RECORD,))
     stored = {**to_body(scene.job.status), "phase": "Levitating", "trainer_target": "some"}
     status = convert(salvaged(stored, TrainingJobStatus), TrainingJobStatus)
+    assert status.scale_records == (RECORD,)
     scene.job = replace(scene.job, status=status)
 
     plan = decide(dataclasses.replace(scene.snapshot, stored_status=stored), scene.now)

@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from swell.api.codec import convert
+from swell.api.core import Node
 from swell.api.kinds import POD_GROUPS, QUEUES
 from swell.api.meta import Key
 from swell.runtime.metrics import Metrics
@@ -100,6 +102,10 @@ def test_queues_are_described_by_the_plugin_in_charge() -> None:
         # It lacks memory that it deserves, so it has not all.
         assert values(metrics, "volcano_queue_overused")["red"] == 0
         assert values(metrics, "volcano_queue_allocated_scalar_resources")["red/pods"] == 6
+        assert values(metrics, "volcano_queue_allocated_memory_bytes")["red"] == 6 * 2**30
+        assert values(metrics, "volcano_queue_capacity_milli_cpu")["red"] == 7000
+        weights = values(metrics, "volcano_queue_weight")
+        assert (weights["red"], weights["blue"]) == (3, 1)
 
     on_stage(play)
 
@@ -181,6 +187,64 @@ def test_waits_of_pods_and_jobs_are_measured_from_their_creation() -> None:
         await stage.sleep(10)
         assert values(metrics, f"{tasks}_count") == {"": 3}
         assert values(metrics, f"{jobs}_count") == {"": 1}
+
+    on_stage(play)
+
+
+def test_wait_of_a_job_that_was_made_anew_is_measured_again() -> None:
+    """Jobs of one name are told apart by their UIDs, also if nobody asked in between."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        metrics, _ = measured(stage)
+        for _ in range(2):
+            await stage.gang("a", 1)
+            await stage.sleep(10)
+            await stage.user.delete(POD_GROUPS, Key(NAMESPACE, "a"))
+            await stage.remove("a-0")
+            await stage.sleep(10)
+
+        assert values(metrics, "volcano_e2e_job_scheduling_latency_milliseconds_count") == {"": 2}
+
+    on_stage(play)
+
+
+def test_admitted_jobs_that_wait_are_what_is_inqueue() -> None:
+    """Their minimum counts until they have it."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.pod("old", cpu="3", schedulerName="other", nodeName="node-0")
+        await stage.queue("red")
+        metrics, _ = measured(stage)
+        await stage.gang("a", 2, queue="red", minResources={"cpu": "2"})
+        await stage.sleep(5)
+        assert values(metrics, "volcano_queue_inqueue_milli_cpu")["red"] == 2000
+        assert values(metrics, "volcano_queue_allocated_milli_cpu")["red"] == 0
+        await stage.remove("old")
+        await stage.sleep(60)
+
+        assert values(metrics, "volcano_queue_inqueue_milli_cpu")["red"] == 0
+        assert values(metrics, "volcano_queue_allocated_milli_cpu")["red"] == 2000
+
+    on_stage(play)
+
+
+def test_amounts_of_the_last_cycle_are_left_out_once_there_are_more_resources() -> None:
+    """They do not compare with those of now; the next cycle knows all of them."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        metrics, scheduler = measured(stage)
+        await stage.gang("a", 1)
+        await stage.sleep(5)
+        assert "default" in values(metrics, "volcano_queue_share")
+        amounts = {f"example.com/r{number}": "1" for number in range(99)}
+        body = {"metadata": {"name": "other"}, "status": {"allocatable": amounts}}
+        scheduler.cache.snapshot.put_node(convert(body, Node))
+
+        assert values(metrics, "volcano_queue_share") == {}
+        assert values(metrics, "volcano_queue_weight")["default"] == 1
 
     on_stage(play)
 
