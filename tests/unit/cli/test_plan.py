@@ -189,4 +189,4 @@ def test_plan_is_the_same_from_json_and_yaml(
 
 def test_cases_are_there() -> None:
     """The recorded cases came with the tests."""
-    assert len(list(FOLDER.glob("*.json"))) == 11
+    assert len(list(FOLDER.glob("*.json"))) == 12
