@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.devices import ResourceClaim
 from swell.api.meta import Key, ObjectMeta
 from swell.api.pod import LabelSelector, LabelSelectorRequirement, Pod, PodSpec, PodStatus
 from swell.api.policy import PodDisruptionBudget
@@ -145,9 +146,15 @@ def _mirror_devices(
         lambda one: devices().put_class(one),
         lambda key: devices().remove_class(key),
     )
+
+    def put_claim(found: ResourceClaim) -> None:
+        # What it asks for may be unknown; only what it has keeps devices from others.
+        key = found.metadata.key
+        devices().put_claim(found, informers.resource_claims.unreadable(key, but=("spec",)))
+
     mirror(
         informers.resource_claims,
-        lambda one: devices().put_claim(one),
+        put_claim,
         lambda key: devices().remove_claim(key),
     )
 

@@ -289,7 +289,8 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
 NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.NODE_NOT_READY: "its Ready condition is not True",
     WaitReason.NODE_UNREADABLE: (
-        "the node, or a pod on it, has a field of a wrong type, so its room is not known"
+        "the node, a pod on it or a claim for devices has a field of a wrong type, so its room is"
+        " not known"
     ),
     WaitReason.NODE_UNSCHEDULABLE: "it is cordoned",
     WaitReason.NODE_SELECTOR: "its labels are not those of nodeSelector",

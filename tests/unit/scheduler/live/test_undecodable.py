@@ -15,6 +15,7 @@ from swell.api.kinds import (
     POD_GROUPS,
     PODS,
     QUEUES,
+    RESOURCE_CLAIMS,
 )
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
@@ -25,8 +26,11 @@ from swell.scheduler.config import DEFAULT, PluginOption
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.reasons import WaitReason
+from tests.resource_objects import DRIVER, a_resource_claim
 from tests.sim.undecodable import MARK, HalfBlindCluster
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+from tests.unit.scheduler.live.test_devices import OWN, claims_of, devices_of, played, until_bound
+from tests.unit.scheduler.live.test_devices import gang as devices_gang
 from tests.unit.scheduler.live.test_unrecorded_victims import TREE
 
 PROTECTED = SchedulerSettings(
@@ -212,6 +216,58 @@ def test_budget_that_was_never_decodable_protects_its_namespace() -> None:
         assert old is None or old.metadata.deletion_timestamp is not None
 
     on_stage(play, PROTECTED)
+
+
+def test_claim_of_others_that_was_never_decodable_keeps_its_devices() -> None:
+    """As one that another scheduler has served, in a form that is not known here."""
+
+    async def play(stage: Stage) -> None:
+        start(stage)
+        await stage.sleep(2)
+        claim = a_resource_claim("others", 1, NAMESPACE)
+        claim["metadata"]["annotations"] = {MARK: "status.allocation"}
+        await stage.user.create(RESOURCE_CLAIMS.untyped(), claim)
+        result = {"request": "r", "driver": DRIVER, "pool": "a", "device": "gpu-0"}
+        status: Body = {"status": {"allocation": {"devices": {"results": [result]}}}}
+        key = Key(NAMESPACE, "others")
+        await stage.user.patch(RESOURCE_CLAIMS.untyped().status, key, merge_patch(status))
+        await devices_gang(stage, 3)
+        await stage.sleep(30)
+        assert await stage.where() == {}
+        await mark(stage, RESOURCE_CLAIMS, "others", None)
+        await until_bound(stage, 3)
+
+        given = devices_of(*await claims_of(stage))
+        assert len(set(given)) == len(given) == 4
+
+    played(play)
+
+
+def test_claim_that_was_never_decodable_keeps_its_devices() -> None:
+    """Which ones it has is not known, so none is given to others until it can be read."""
+
+    async def play(stage: Stage) -> None:
+        stage.start()
+        await stage.group("old", 1)
+        await stage.pod("old-0", "old", **OWN)
+        await until_bound(stage, 1)
+        await stage.kill()
+        (claim,) = await claims_of(stage)
+        await mark(stage, RESOURCE_CLAIMS, claim.metadata.name, "status.allocation")
+        start(stage)
+        await devices_gang(stage, 3)
+        await stage.sleep(30)
+        assert set(await stage.where()) == {"old-0"}
+        waiting = await stage.read_pod("gang-0")
+        assert waiting is not None
+        assert any("cannot be read" in c.message for c in waiting.status.conditions)
+        await mark(stage, RESOURCE_CLAIMS, claim.metadata.name, None)
+        await until_bound(stage, 4)
+
+        given = devices_of(*await claims_of(stage))
+        assert len(set(given)) == len(given) == 4
+
+    played(play)
 
 
 def test_queue_of_unknown_limits_gives_nothing() -> None:

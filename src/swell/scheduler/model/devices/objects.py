@@ -35,6 +35,8 @@ class DeviceObjects:
         self.pools = PoolTable()
         self.use = DeviceUse()
         self.selectors = Selectors()
+        # Claims that may have any device, each with the reason why that is not known.
+        self.unreadable: dict[str, str] = {}
         self._specs: dict[str, bytes] = {}  # claim -> its spec, equal for equal specs
         self._wanted: dict[bytes, WantedClaim | ClaimProblem] = {}
 
@@ -56,8 +58,13 @@ class DeviceObjects:
         self.classes_version += 1
         self._wanted.clear()
 
-    def put_claim(self, claim: ResourceClaim) -> None:
+    def put_claim(self, claim: ResourceClaim, unreadable: str = "") -> None:
+        """Adds or replaces a claim. `unreadable` says why it is not known which devices it has."""
         key = str(claim.metadata.key)
+        if unreadable:
+            self.unreadable[key] = unreadable
+        else:
+            self.unreadable.pop(key, None)
         old = self.claims.get(key)
         self.claims[key] = claim
         if old is None or old.spec != claim.spec:
@@ -67,6 +74,7 @@ class DeviceObjects:
     def remove_claim(self, key: str) -> None:
         if self.claims.pop(key, None) is not None:
             del self._specs[key]
+            self.unreadable.pop(key, None)
             self.use.write(key, None)
 
     # --- questions

@@ -48,6 +48,10 @@ class ClaimResolver:
                 resolved.fixed.append((use.key, claim.status.allocation, False))
             elif other is not None:
                 resolved.fixed.append((use.key, other, True))
+            elif self._objects.unreadable:
+                # Any device may be one that such a claim has, so nothing is given away.
+                why = next(iter(self._objects.unreadable.values()))
+                resolved.problems.append(ClaimProblem(WaitReason.NODE_UNREADABLE, why))
             else:
                 wanted = self._objects.wanted_of(use.key)
                 if isinstance(wanted, ClaimProblem):

@@ -85,9 +85,9 @@ class DeviceTable:
         self.extended.put_classes(self.objects.classes)
         self._demands.clear()
 
-    def put_claim(self, claim: ResourceClaim) -> None:
+    def put_claim(self, claim: ResourceClaim, unreadable: str = "") -> None:
         key = str(claim.metadata.key)
-        self.objects.put_claim(claim)
+        self.objects.put_claim(claim, unreadable)
         self.extended.put_claim(key, claim)
         self.choices.claim_changed(key)
         self._follow_leaving(key)
