@@ -17,6 +17,7 @@ from swell.operator.aitrainingjob import labels
 from swell.operator.framework.training import REPORT_TOKEN, SECRET_ENTRY
 from swell.sim.observation import owner_of, pod_states
 from swell.sim.world import SimulatedWorld
+from tests.sim.operator.departure_rules import was_asked
 from tests.sim.operator.observation import job_states, replica_of
 from tests.sim.wiping import SoundHistory
 
@@ -147,7 +148,10 @@ class ReportsAreWrittenSeldom:
 
 @dataclass
 class HoldersStay:
-    """No pod that a shrink gives up is deleted while the status says that the shrink waits."""
+    """No pod that a shrink gives up is deleted or asked while the status says that it waits.
+
+    One that was asked to leave before goes whatever has become of the reason.
+    """
 
     world: SimulatedWorld
     history: SoundHistory[AITrainingJob]
@@ -157,12 +161,18 @@ class HoldersStay:
         before, after = pod_states(commit)
         if before is None or not self.world.is_subject(commit.actor):
             return
-        if before.metadata.deletion_timestamp or (after and not after.metadata.deletion_timestamp):
+        if before.metadata.deletion_timestamp or was_asked(before):
             return
-        job = self.history.when_sent(commit, "delete", owner_of(before))
+        if after is None or after.metadata.deletion_timestamp:
+            verb, what = "delete", "deleted"
+        elif was_asked(after):
+            verb, what = "patch", "asked to leave"
+        else:
+            return
+        job = self.history.when_sent(commit, verb, owner_of(before))
         if job is None or job.metadata.deletion_timestamp or job.status.ending:
             return
         role, index = replica_of(before)
         is_surplus = index >= job.status.target_replicas.get(role, 0)
         if is_surplus and f"{role} keeps " in job.status.message:
-            yield f"{commit.key} deleted although {job.status.message}"
+            yield f"{commit.key} {what} although {job.status.message}"
