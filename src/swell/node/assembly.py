@@ -169,6 +169,7 @@ def add_process_agent(
     found.add_handler(lambda key: hosts.note(key, found.get(key)))
     runtime.recover()
     manager.add("node names and logs", runtime.upkeep.keep_current)
+    manager.add("node kept logs", runtime.upkeep.prune_logs)
     manager.add("node volumes", runtime.upkeep.renew, runtime.upkeep.stop)
     manager.add("node usage", runtime.upkeep.watch_usage)
     reports = ReportFiles(cluster, folders, clock=clock, pods=agent.pods.pods)

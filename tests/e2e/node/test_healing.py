@@ -7,6 +7,7 @@ import base64
 import errno
 import gc
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -245,6 +246,38 @@ def test_hosts_file_of_one_namespace_holds_up_no_other(
         await site.service("later", app="p")
         hosts = tmp_path / "hosts" / NAMESPACE
         await site.until(lambda: "later" in hosts.read_text(), within_s=5)
+
+    play(tmp_path, act)
+
+
+def test_disk_that_does_not_answer_about_kept_logs_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of services become known meanwhile, and logs of deleted jobs are put away."""
+    asked, answer = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> list[OSError]:
+        asked.set()
+        answer.wait(60)
+        return []
+
+    monkeypatch.setattr(upkeep, "prune", wait)
+    folder = tmp_path / "logs" / NAMESPACE / "a"
+    folder.mkdir(parents=True)
+    (folder / ".owner").write_text("gone")
+
+    async def act(site: Site) -> None:
+        try:
+            await site.until(asked.is_set)
+            await site.service("peer", app="p")
+            await site.pod("p", "sleep", "1000")
+            await site.running("p")
+            await site.service("later", app="p")
+            hosts = tmp_path / "hosts" / NAMESPACE
+            await site.until(lambda: "later" in hosts.read_text(), within_s=5)
+            await site.until(lambda: not folder.exists(), within_s=5)
+        finally:
+            answer.set()
 
     play(tmp_path, act)
 

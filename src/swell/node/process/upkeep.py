@@ -39,7 +39,7 @@ N_WORKERS = 8
 
 
 class PodUpkeep:
-    """The upkeep of the pods in `entries`. Run `keep_current`, `renew` and `watch_usage`."""
+    """The upkeep of the pods in `entries`. Run each of its loops."""
 
     def __init__(
         self,
@@ -109,16 +109,13 @@ class PodUpkeep:
         informers.jobs.add_handler(lambda _: self._logs_to_check.add(_AI_TRAINING_JOB_LOGS))
         informers.training_jobs.add_handler(lambda _: self._logs_to_check.add(_TRAINING_JOB_LOGS))
         clock = self._deps.clock
-        names_at = logs_at = secrets_at = prune_at = clock.monotonic()
+        names_at = logs_at = secrets_at = clock.monotonic()
         while True:
             now = clock.monotonic()
             if now >= names_at and not self._refresh_names():
                 names_at = now + RETRY_S
             if now >= logs_at and not self._retire_orphaned_logs():
                 logs_at = now + RETRY_S
-            if now >= prune_at:
-                prune_at = now + PRUNE_S
-                await asyncio.to_thread(self._prune_kept_logs)
             if now >= secrets_at:
                 secrets_at = now + SECRETS_S
                 self.mark_where(mounts_secrets)
@@ -161,6 +158,12 @@ class PodUpkeep:
             else:
                 self._logs_to_check.discard(logs)
         return is_done
+
+    async def prune_logs(self) -> None:
+        """Remove kept logs that are old or too many. A slow disk holds up nothing else by that."""
+        while True:
+            await asyncio.to_thread(self._prune_kept_logs)
+            await self._deps.clock.sleep(PRUNE_S)
 
     def _prune_kept_logs(self) -> None:
         kept_s, now = self._deps.keep_logs_s, self._deps.clock.now()
