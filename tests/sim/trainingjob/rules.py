@@ -199,15 +199,25 @@ class DeletedForReason:
             yield f"{commit.collection} {commit.key} deleted though its job is {job.status.phase}"
 
 
+# A process that was paused, and hears of pods late, may take one for there that has gone since.
+NEWS_S = 30.0
+
+
 @dataclass
 class SizedForReason:
     """A workload's size is what is on record, or nothing for a job that is over."""
 
     world: SimulatedWorld
     history: SoundHistory[TrainingJob]
+    # When the last trainer with an index that was asked to leave has gone, by job.
+    left_at_s: dict[tuple[Uid, int | None], float] = field(default_factory=dict)
     name: str = "sized for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
+        pod, left = pod_states(commit)
+        if pod is not None and left is None and RELEASE_ANNOTATION in pod.metadata.annotations:
+            place = owner_uid(pod.metadata), completion_index(pod)
+            self.left_at_s[place] = self.world.clock.monotonic()
         if not self.world.is_subject(commit.actor):
             return
         before, after = states(commit, JOBS)
@@ -224,11 +234,14 @@ class SizedForReason:
 
     def _goes_first(self, job: TrainingJob, size: int) -> bool:
         """Whether the Job shrinks for a trainer that was asked to leave, before it grows again."""
-        return size > 0 and any(
+        if size > 0 and any(
             completion_index(pod) == size and RELEASE_ANNOTATION in pod.metadata.annotations
             for pod in pods_in(self.world)
             if owner_uid(pod.metadata) == job.metadata.uid
-        )
+        ):
+            return True
+        left_at_s = self.left_at_s.get((job.metadata.uid, size))
+        return left_at_s is not None and self.world.clock.monotonic() < left_at_s + NEWS_S
 
 
 def _may_be_sized(job: TrainingJob, *, is_released: bool) -> bool:
