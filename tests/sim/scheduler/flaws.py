@@ -370,9 +370,16 @@ def waits_for_ever_on_a_node(scheduler: Scheduler) -> None:
     preparer._pins.watch = lambda *_: {}
 
 
+def binds_late_pods_first(scheduler: Scheduler) -> None:
+    """Pods that come later are bound while their gang is still being prepared."""
+    preparer: Any = scheduler.preparer
+    preparer._awaits_others = lambda _: False
+
+
 PLANTED_IN_STORAGE: Mapping[str, Flaw] = {
     "scheduler leaves claims to nodes without their pods": waits_for_ever_on_a_node,
     "scheduler binds before volumes are there": binds_first,
+    "scheduler binds late pods before their gang": binds_late_pods_first,
     "scheduler keeps the volumes of gangs that failed": keeps_volumes,
 }
 

@@ -54,7 +54,7 @@ from tests.sim.scheduler.observation import (
     pod_key,
     scheduler_of,
 )
-from tests.sim.scheduler.volume_rules import VolumesFirst
+from tests.sim.scheduler.volume_rules import GangsVolumesFirst, VolumesFirst
 from tests.sim.undecodable import UNDECODABLE
 
 BIND_WINDOW_S = 30.0
@@ -83,6 +83,7 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         SamePlacement(world),
         DomainsKept(world),
         VolumesFirst(world),
+        GangsVolumesFirst(world),
     ]
 
 

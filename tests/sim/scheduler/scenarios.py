@@ -335,6 +335,15 @@ async def stranded_volumes(world: SimulatedWorld) -> None:
     await keeper.submit(Gang("ant", size=5, minimum=5, runs_s=10, storage="folders"))
 
 
+async def late_pods(world: SimulatedWorld) -> None:
+    """A pod without a claim joins a gang whose volumes are still being made, or hang."""
+    _, keeper = await arrive(world, n_cpus=2)
+    await have_storage(world, hangOn="node-a")
+    await keeper.submit(Gang("ant", size=3, minimum=3, runs_s=10, storage="folders"))
+    await world.clock.sleep(world.chance.between(0, 3, "late"))
+    await keeper.grow(Gang("ant", size=4, minimum=3, runs_s=10))
+
+
 async def have_devices(
     world: SimulatedWorld, n_devices: int, nodes: tuple[str, ...] = ("node-a", "node-b")
 ) -> None:
@@ -457,7 +466,7 @@ WITH_SAVERS = (Scenario("save", save, disturbances=RATES_MAX, settle_s=3000, res
 # Those with volumes.
 IN_STORAGE = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=1500, rest_s=60)
-    for play in (volumes, failing_volumes, stranded_volumes)
+    for play in (volumes, failing_volumes, stranded_volumes, late_pods)
 )
 # Those with devices.
 WITH_DEVICES = tuple(

@@ -15,6 +15,7 @@ In reading order, which is the way the data takes:
 - `nominations`: how long nominated room is kept, and how long a group may stay admitted.
 - `preparation_writes`: the writes that give devices and volumes to claims, and take them back.
 - `pins`: takes selected nodes back from claims that get no volume there.
+- `preparation_batch`: tasks that are prepared together, and the earlier ones that they wait for.
 - `preparer`: has the devices and volumes of a gang there before its pods are bound.
 - `extended_claims`: makes the claims of pods for extended resources.
 - `claim_fences`: makes late writes of an earlier process about resource claims fail.

@@ -2,8 +2,8 @@
 
 The decisions are `model.devices.preparation` and `model.volumes.preparation`; this carries them
 out. Devices come first: they alone can be given back. A batch is all tasks of a job that one cycle
-decided together. Its tasks count as binding meanwhile, so they keep their room. The states of one
-batch:
+decided together. Its tasks count as binding meanwhile, so they keep their room. Tasks that come
+later and make a whole gang only with these wait for them. The states of one batch:
 
     writing <---> waiting ----> handed to the binder, which checks all of it once more
        |             |
@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 from swell.api.backoff import Backoff
 from swell.api.core import EventSeverity
 from swell.api.kinds import PODS
-from swell.api.meta import Key, Uid
+from swell.api.meta import Key
 from swell.api.times import format_time
 from swell.api.wording import count_of
 from swell.runtime.clock import Clock
@@ -32,12 +31,12 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.cycle import SchedulingPlan
-from swell.scheduler.live.binder import FAILED, Binder, still_takes
+from swell.scheduler.live.binder import FAILED, Binder
 from swell.scheduler.live.cache import SchedulerCache
 from swell.scheduler.live.pins import PinRemover
+from swell.scheduler.live.preparation_batch import PreparationBatch, standing
 from swell.scheduler.live.preparation_writes import PreparationWrite, PreparationWriter
 from swell.scheduler.model.devices.preparation import (
-    DeviceProgress,
     DeviceWrites,
     ProtectClaim,
     give_back,
@@ -73,24 +72,6 @@ _AVOID_S: Final = 300.0
 _LOST_MAX: Final = 3
 
 
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """The tasks of one job whose devices and volumes are prepared together."""
-
-    job: str
-    pods: tuple[tuple[Key, Uid], ...]
-    is_whole: bool  # with these the gang had its minimum when it was decided
-    deadline: float
-    since: str  # when preparation began, for people
-    devices: DeviceProgress = field(default_factory=DeviceProgress)
-    written: set[str] = field(default_factory=set)  # volume claims whose write has succeeded
-    n_lost: dict[str, int] = field(default_factory=dict)  # claim -> volumes lost to others
-    is_uncertain: bool = False  # a write was sent, and may be done or still under way
-    must_read: bool = False  # the cache may not show what is stored
-    is_failed: bool = False
-    again_at: float = 0.0  # when it has backed off, once it has failed
-
-
 class Preparer:
     """Works off batches. `take` only queues them."""
 
@@ -110,9 +91,9 @@ class Preparer:
         self._events = events
         self._clock = clock
         self._random = random
-        self._queue = WorkQueue[_Batch](clock=clock, random=random)
+        self._queue = WorkQueue[PreparationBatch](clock=clock, random=random)
         self._pins = PinRemover(cache, writer, clock=clock, random=random)
-        self._batches: dict[_Batch, None] = {}
+        self._batches: dict[PreparationBatch, None] = {}
         self._failures: dict[str, int] = {}  # job -> failures in a row
 
     # --- queueing
@@ -127,6 +108,7 @@ class Preparer:
             if task.job is not None and needs_preparation(choice)
         }
         jobs |= {task.job.key for task in plan.devices if task.job is not None}
+        jobs |= {batch.job for batch in self._batches}
         if not jobs:
             self._binder.bind(plan.binds)
             return
@@ -141,7 +123,7 @@ class Preparer:
 
     def _begin(self, key: str, tasks: list[Task], timeout_s: float) -> None:
         job = self._cache.snapshot.jobs[key]
-        batch = _Batch(
+        batch = PreparationBatch(
             key,
             tuple((task.pod.metadata.key, task.pod.metadata.uid) for task in tasks),
             job.counts.ready >= job.min_member,
@@ -175,7 +157,7 @@ class Preparer:
         self._queue.close()
         self._pins.stop()
 
-    async def _work(self, batch: _Batch) -> None:
+    async def _work(self, batch: PreparationBatch) -> None:
         if batch not in self._batches:
             return
         if batch.is_failed:
@@ -183,14 +165,16 @@ class Preparer:
             return
         # Nothing is decided while the snapshot is being mended; its rebuild starts a cycle.
         while self._cache.is_filled:
-            tasks = self._standing(batch)
-            if tasks is None:
+            tasks = standing(self._cache, batch)
+            if tasks is None or batch.has_lost_others(self._batches, tasks[0].job):
                 self._release(batch, "its pods, its group or its nodes have changed meanwhile")
                 return
             if not await self._do(batch, tasks, self._next_step(batch, tasks)):
                 return
 
-    def _next_step(self, batch: _Batch, tasks: list[Task]) -> PreparationStep | DeviceWrites:
+    def _next_step(
+        self, batch: PreparationBatch, tasks: list[Task]
+    ) -> PreparationStep | DeviceWrites:
         snapshot, claims = self._cache.snapshot, self._cache.informers.resource_claims
         choices = snapshot.devices.choices.by_task
         use = snapshot.devices.objects.use
@@ -209,11 +193,11 @@ class Preparer:
         return next_step(snapshot.volumes, with_volumes, batch.written)
 
     async def _do(
-        self, batch: _Batch, tasks: list[Task], step: PreparationStep | DeviceWrites
+        self, batch: PreparationBatch, tasks: list[Task], step: PreparationStep | DeviceWrites
     ) -> bool:
         """Carry out one step; whether the next is to be decided at once."""
         match step:
-            case PreparationReady():
+            case PreparationReady() if not self._awaits_others(batch):
                 self._hand_over(batch, tasks)
             case PreparationFailed(why, avoided):
                 self._avoid(avoided)
@@ -229,32 +213,23 @@ class Preparer:
                 return await self._write(batch, step.writes)
             case PreparationWaits():
                 self._report(batch, step.text)
+            case PreparationReady():
+                pass  # the batch it waits for says why, and has it looked at when it ends
         return False
 
-    def _is_overdue(self, batch: _Batch) -> bool:
+    def _awaits_others(self, batch: PreparationBatch) -> bool:
+        return bool(batch.awaited(self._batches, self._cache.snapshot.jobs[batch.job]))
+
+    def _is_overdue(self, batch: PreparationBatch) -> bool:
         return batch.deadline <= self._clock.monotonic()
 
-    def _standing(self, batch: _Batch) -> list[Task] | None:
-        """Returns the tasks of a batch, or None if they cannot be bound as decided any more."""
-        snapshot = self._cache.snapshot
-        job = snapshot.jobs.get(batch.job)
-        tasks: list[Task] = []
-        for key, uid in batch.pods:
-            task = self._cache.task_of(key, uid)
-            if task is None or task.status is not TaskStatus.BINDING or task.job is not job:
-                return None
-            tasks.append(task)
-        if job is None or (batch.is_whole and job.counts.ready < job.min_member):
-            return None
-        return tasks if all(still_takes(snapshot, task) for task in tasks) else None
-
-    def _hand_over(self, batch: _Batch, tasks: list[Task]) -> None:
+    def _hand_over(self, batch: PreparationBatch, tasks: list[Task]) -> None:
         self._end(batch)
         self._failures.pop(batch.job, None)
         names = self._cache.snapshot.nodes.names
         self._binder.bind({task: names[task.node] for task in tasks})
 
-    def _replace(self, batch: _Batch, lost: VolumeLost) -> bool:
+    def _replace(self, batch: PreparationBatch, lost: VolumeLost) -> bool:
         """Choose another volume on the same node for a claim that lost its own; or release."""
         claim, volume = lost.claim, lost.volume
         batch.n_lost[claim] = batch.n_lost.get(claim, 0) + 1
@@ -268,7 +243,7 @@ class Preparer:
         self._release(batch, why)
         return False
 
-    async def _write(self, batch: _Batch, writes: tuple[PreparationWrite, ...]) -> bool:
+    async def _write(self, batch: PreparationBatch, writes: tuple[PreparationWrite, ...]) -> bool:
         """Do the writes of one step; whether to go on at once. Stale objects are read first."""
         failure = await self._writer.write(writes)
         if failure is None:
@@ -299,9 +274,9 @@ class Preparer:
 
     async def _time_out(
         self,
-        batch: _Batch,
+        batch: PreparationBatch,
         tasks: list[Task],
-        step: PreparationWaits | PreparationWrites | DeviceWrites,
+        step: PreparationStep | DeviceWrites,
     ) -> None:
         """Take the selected nodes back, so that the volumes can be made elsewhere, and release."""
         table = self._cache.snapshot.volumes
@@ -313,11 +288,18 @@ class Preparer:
         await self._pins.take_back(pins)
         self._release(batch, text, WaitReason.VOLUME_BIND_TIMEOUT)
 
-    def _release(self, batch: _Batch, why: str, reason: WaitReason = WaitReason.PREPARING) -> None:
+    def _release(
+        self, batch: PreparationBatch, why: str, reason: WaitReason = WaitReason.PREPARING
+    ) -> None:
         """Have the tasks of a batch placed anew, after they have kept their room for a while."""
-        n_failures = self._failures[batch.job] = self._failures.get(batch.job, 0) + 1
-        delay_s = _RETRY_BACKOFF.jittered_s(n_failures, self._random.random())
-        batch.is_failed, batch.again_at = True, self._clock.monotonic() + delay_s
+        failed = batch.others(self._batches, is_failed=True)
+        if failed:
+            again_at = max(one.again_at for one in failed)
+        else:
+            n_failures = self._failures[batch.job] = self._failures.get(batch.job, 0) + 1
+            delay_s = _RETRY_BACKOFF.jittered_s(n_failures, self._random.random())
+            again_at = self._clock.monotonic() + delay_s
+        batch.is_failed, batch.again_at = True, again_at
         self._report(batch, why, reason)
         for key, uid in batch.pods:
             if self._cache.task_of(key, uid) is not None:
@@ -325,10 +307,15 @@ class Preparer:
                 self._events.record(EmitEvent(PODS, key, uid, warning, FAILED, why))
         log.info("gang released before it was bound", job=batch.job, why=why)
         self._queue.forget(batch)
-        self._queue.add(batch)
+        for one in (batch, *batch.others(self._batches, is_failed=False)):
+            self._queue.add(one)
 
-    async def _wind_up(self, batch: _Batch) -> None:
-        """Give the devices of a batch that failed back, then forget it after its back-off."""
+    async def _wind_up(self, batch: PreparationBatch) -> None:
+        """Give the devices of a batch that failed back, then forget it after its back-off.
+
+        All that failed of a gang is forgotten together: if its tasks were placed at different
+        times they would wait for each other, and fail again.
+        """
         if not await self._give_back(batch):
             self._queue.retry(batch)
             return
@@ -336,10 +323,14 @@ class Preparer:
         left_s = batch.again_at - self._clock.monotonic()
         if left_s > 0:
             self._queue.add_after(batch, left_s)
-        else:
-            self._forget(batch)
+            return
+        batch.is_over = True
+        failed = (batch, *batch.others(self._batches, is_failed=True))
+        if all(one.is_over for one in failed):
+            for one in failed:
+                self._forget(one)
 
-    async def _give_back(self, batch: _Batch) -> bool:
+    async def _give_back(self, batch: PreparationBatch) -> bool:
         """Take the pods of a batch off their claims; whether none is on one any more."""
         claims = self._cache.informers.resource_claims
         found = [claim for key in batch.devices.expected if (claim := claims.get(key)) is not None]
@@ -367,17 +358,20 @@ class Preparer:
             batch.is_uncertain |= failure.kind is FailureKind.UNKNOWN
         return failure is None
 
-    def _forget(self, batch: _Batch) -> None:
+    def _forget(self, batch: PreparationBatch) -> None:
         self._end(batch)
         for key, uid in batch.pods:
             task = self._cache.task_of(key, uid)
             if task is not None and task.status is TaskStatus.BINDING:
                 self._cache.forget(task)
 
-    def _end(self, batch: _Batch) -> None:
+    def _end(self, batch: PreparationBatch) -> None:
         del self._batches[batch]
         snapshot = self._cache.snapshot
-        if not any(other.job == batch.job for other in self._batches):
+        waiting = batch.others(self._batches, is_failed=False)
+        for other in waiting:
+            self._queue.add(other)
+        if not waiting and not batch.others(self._batches, is_failed=True):
             snapshot.preparing.pop(batch.job, None)
         if batch.job not in snapshot.jobs:
             self._failures.pop(batch.job, None)
@@ -388,7 +382,9 @@ class Preparer:
         for claim, node in avoided.items():
             self._cache.snapshot.avoided.setdefault(claim, {})[node] = until
 
-    def _report(self, batch: _Batch, text: str, reason: WaitReason = WaitReason.PREPARING) -> None:
+    def _report(
+        self, batch: PreparationBatch, text: str, reason: WaitReason = WaitReason.PREPARING
+    ) -> None:
         """Have the group of a batch say what is awaited, if that is new."""
         refusal = Refusal(reason, f"{text} (since {batch.since})")
         snapshot = self._cache.snapshot
