@@ -12,7 +12,7 @@ import json
 import re
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,11 +23,14 @@ from aiohttp import web
 from swell.api.meta import Body
 
 HOLD_S = 0.3
+_FOR_EVER_S = 3600.0
 LINE_MAX = 4 << 20
 _PATH = re.compile(
     r"^/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/(?P<namespace>[^/]+))?"
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?$"
 )
+# A server packs large answers for whoever says that it can unpack them: our clients do not say so.
+_PACKING = {"Accept-Encoding": "identity"}
 _KEPT = ("Authorization", "Content-Type", "Accept")
 
 
@@ -36,6 +39,8 @@ class Fault(Enum):
     ERROR = "500"
     LOST = "reply held, then lost"
     HELD = "reply held for ever"
+    KEPT = "request held for ever"  # it never reaches the server
+    LATE = "reply held for a while"  # something else happens before it goes on
     CUT = "watch cut"
     GONE = "410"
 
@@ -82,12 +87,17 @@ class Write:
 
 @dataclass
 class Spoiler:
-    """A plan while it is carried out. `on_held` is told when a reply is held for ever."""
+    """A plan while it is carried out. `on_held` is told when a request or reply is held for ever.
+
+    `meanwhile` is done before a late reply goes on. Nothing gets through once it `is_closed`.
+    """
 
     rules: Sequence[Rule] = ()
     on_held: Callable[[Asked], None] = lambda _: None
+    meanwhile: Callable[[], Awaitable[None]] | None = None
     writes: list[Write] = field(default_factory=list)
     struck: list[str] = field(default_factory=list)
+    is_closed: bool = False
     _met: Counter[Rule] = field(default_factory=Counter)
 
     def fault_for(self, asked: Asked) -> Fault | None:
@@ -132,11 +142,14 @@ class _Proxy:
         raw = await request.read()
         asked = _asked(request, raw)
         fault = self._spoiler.fault_for(asked)
+        if self._spoiler.is_closed or fault is Fault.KEPT:
+            self._spoiler.on_held(asked)
+            await asyncio.sleep(_FOR_EVER_S)
         if fault is Fault.GONE:
             return _status(410, "Expired")
         if fault in _CODES:
             return _status(*_CODES[fault])
-        headers = {name: request.headers[name] for name in _KEPT if name in request.headers}
+        headers = _PACKING | {n: request.headers[n] for n in _KEPT if n in request.headers}
         url = f"{self._server_url}{request.path_qs}"
         async with self._session.request(
             request.method, url, data=raw or None, headers=headers
@@ -148,6 +161,9 @@ class _Proxy:
             self._spoiler.writes.append(Write(asked, _json(raw), answer.status))
         if fault in {Fault.LOST, Fault.HELD}:
             await self._hold(request, asked, fault)
+        if fault is Fault.LATE and self._spoiler.meanwhile is not None:
+            await self._spoiler.meanwhile()
+            await asyncio.sleep(HOLD_S)  # whoever asked learns first what has happened
         kind = answer.headers.get("Content-Type", "application/json")
         return web.Response(status=answer.status, body=body, headers={"Content-Type": kind})
 
@@ -168,7 +184,7 @@ class _Proxy:
         """The write is done; whoever asked for it does not learn that."""
         if fault is Fault.HELD:
             self._spoiler.on_held(asked)
-            await asyncio.sleep(3600)
+            await asyncio.sleep(_FOR_EVER_S)
         await asyncio.sleep(HOLD_S)
         _cut(request)
 

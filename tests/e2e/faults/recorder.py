@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -54,14 +54,16 @@ class Record:
 
 
 @asynccontextmanager
-async def recording(cluster: Cluster, namespace: str) -> AsyncIterator[Record]:
+async def recording(
+    cluster: Cluster, namespace: str, kinds: Sequence[Resource[object]] = KINDS
+) -> AsyncIterator[Record]:
     """Record from now on. The namespace is empty, so nothing has been missed."""
     record = Record()
     async with asyncio.TaskGroup() as group:
-        started: list[asyncio.Event] = [asyncio.Event() for _ in KINDS]
+        started: list[asyncio.Event] = [asyncio.Event() for _ in kinds]
         tasks = [
             group.create_task(_follow(cluster, kind, namespace, record, event))
-            for kind, event in zip(KINDS, started, strict=True)
+            for kind, event in zip(kinds, started, strict=True)
         ]
         for event in started:
             await event.wait()

@@ -122,9 +122,12 @@ async def _environment(plane: ControlPlane, folder: Path) -> AsyncIterator[Envir
         names = node_names("faults", N_NODES)
         add_hollow_agent(manager, admin, names, shape, clock=clock, random=Random(5))
         manager.add("scheduler", Scheduler(admin, clock=clock, random=Random(4)).run)
-        trust = ssl.create_default_context(cafile=str(plane.ca_file))
         async with _running(manager):
-            yield Environment(plane, folder, admin, trust)
+            yield Environment(plane, folder, admin, trusted(plane))
+
+
+def trusted(plane: ControlPlane) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(plane.ca_file))
 
 
 async def _play(environment: Environment, plan: Plan) -> Result:
