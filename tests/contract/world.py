@@ -72,7 +72,11 @@ class World:
         return await self.cluster.create(resource, self.body(resource, name, **more))
 
     async def make_pod(self, name: str, *, node: str = "", **more: object) -> Body:
-        """A pod that nobody schedules; with a node, bound to it."""
+        """A pod that nobody schedules; with a node, bound to it.
+
+        Kubernetes deletes pods of nodes that do not exist, at once where it has known that of the
+        node for 40 s: so a node has the name of the world, which lives for less.
+        """
         pod = await self.cluster.create(POD, self.body(POD, name, **(a_pod() | more)))
         if node:
             await self.bind(name, node)

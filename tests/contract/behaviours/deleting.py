@@ -81,7 +81,7 @@ async def name_is_free_again(world: World) -> None:
 @behaviour
 async def bound_pod_waits_for_its_grace(world: World) -> None:
     """A pod on a node is marked; the node's agent removes it."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     left = await world.cluster.delete(POD, world.key("a"))
 
     assert left is not None
@@ -101,7 +101,7 @@ async def unbound_pod_goes_at_once(world: World) -> None:
 @behaviour
 async def grace_from_the_pod(world: World) -> None:
     """The pod itself may say how long it takes."""
-    await world.make_pod("a", node="n1", **a_pod(terminationGracePeriodSeconds=7))
+    await world.make_pod("a", node=world.ns, **a_pod(terminationGracePeriodSeconds=7))
     left = await world.cluster.delete(POD, world.key("a"))
 
     assert left is not None
@@ -111,7 +111,7 @@ async def grace_from_the_pod(world: World) -> None:
 @behaviour
 async def grace_from_the_request(world: World) -> None:
     """Who deletes may say it too."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     left = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=12))
 
     assert left is not None
@@ -121,7 +121,7 @@ async def grace_from_the_request(world: World) -> None:
 @behaviour
 async def no_grace_removes_a_bound_pod(world: World) -> None:
     """Zero seconds mean now."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
 
     assert await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=0)) is None
     await refused(NotFoundError, world.get(POD, "a"))
@@ -130,7 +130,7 @@ async def no_grace_removes_a_bound_pod(world: World) -> None:
 @behaviour
 async def grace_only_shrinks(world: World) -> None:
     """A second delete may hurry a pod, not slow it down."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=20))
     longer = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=40))
     assert longer is not None
@@ -144,7 +144,7 @@ async def grace_only_shrinks(world: World) -> None:
 @behaviour
 async def finished_pod_goes_at_once(world: World) -> None:
     """Nothing is left to stop in a finished pod."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     await world.merge(POD.status, "a", {"status": {"phase": "Succeeded"}})
 
     assert await world.cluster.delete(POD, world.key("a")) is None
@@ -153,7 +153,7 @@ async def finished_pod_goes_at_once(world: World) -> None:
 @behaviour
 async def name_of_a_dying_pod_is_taken(world: World) -> None:
     """Until a pod is gone its name is not free."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     await world.cluster.delete(POD, world.key("a"))
     await refused(AlreadyExistsError, world.make_pod("a"))
 
@@ -171,7 +171,7 @@ async def unknown_policy_is_refused(world: World) -> None:
 @behaviour
 async def negative_grace_is_the_shortest(world: World) -> None:
     """Less than no time is taken for one second."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     left = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=-1))
 
     assert left is not None

@@ -15,7 +15,7 @@ async def evict(world: World, name: str, **more: object) -> Body:
 
 
 async def a_running_pod(world: World, name: str) -> None:
-    await world.make_pod(name, node="n1", metadata={"labels": {"app": "x"}})
+    await world.make_pod(name, node=world.ns, metadata={"labels": {"app": "x"}})
     ready = {"type": "Ready", "status": "True"}
     await world.merge(POD.status, name, {"status": {"phase": "Running", "conditions": [ready]}})
 
@@ -82,7 +82,7 @@ async def lagging_budget_refuses(world: World) -> None:
 @behaviour
 async def pending_pods_are_free(world: World) -> None:
     """A pod that does not run yet disturbs nobody."""
-    await world.make_pod("a", node="n1", metadata={"labels": {"app": "x"}})
+    await world.make_pod("a", node=world.ns, metadata={"labels": {"app": "x"}})
     await a_budget(world, 0)
     await evict(world, "a")
 

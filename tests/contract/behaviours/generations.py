@@ -72,7 +72,7 @@ async def grows_with_deletion(world: World) -> None:
 @behaviour
 async def pod_deletion_counts(world: World) -> None:
     """A pod's generation grows when it is told to go."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     before = (await world.get(POD, "a"))["metadata"]["generation"]
     left = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=5))
 

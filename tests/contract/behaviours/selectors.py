@@ -102,17 +102,17 @@ async def fields_and_labels(world: World) -> None:
 @behaviour
 async def pods_by_node_and_phase(world: World) -> None:
     """Pods select by node, phase and scheduler."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     await world.make_pod("b")
     await world.make_pod("c", **a_pod(schedulerName="other"))
     await world.merge(POD.status, "a", {"status": {"phase": "Running"}})
 
-    assert await world.names(POD, fields="spec.nodeName=n1") == ["a"]
+    assert await world.names(POD, fields=f"spec.nodeName={world.ns}") == ["a"]
     assert await world.names(POD, fields="spec.nodeName=") == ["b", "c"]
     assert await world.names(POD, fields="status.phase=Running") == ["a"]
     assert await world.names(POD, fields="status.phase!=Running") == ["b", "c"]
     assert await world.names(POD, fields="spec.schedulerName=other") == ["c"]
-    assert await world.names(POD, fields="spec.nodeName=n1,status.phase=Pending") == []
+    assert await world.names(POD, fields=f"spec.nodeName={world.ns},status.phase=Pending") == []
 
 
 @behaviour

@@ -153,7 +153,7 @@ async def immutable_config_stays(world: World) -> None:
 async def node_name_is_not_set_by_update(world: World) -> None:
     """A pod gets its node by binding only."""
     made = await world.make_pod("a")
-    made["spec"]["nodeName"] = "n1"
+    made["spec"]["nodeName"] = world.ns
     await refused(InvalidError, world.cluster.update(POD, made))
 
 

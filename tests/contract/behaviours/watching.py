@@ -117,10 +117,10 @@ async def leaving_a_selection_is_deleted(world: World) -> None:
 async def field_selection_of_a_node(world: World) -> None:
     """A node's agent sees a pod from its binding on."""
     since = await world.version(POD)
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     await world.make_pod("b", node="n2")
-    await world.make_pod("c", node="n1")
-    events = await world.events(POD, since, 2, fields="spec.nodeName=n1")
+    await world.make_pod("c", node=world.ns)
+    events = await world.events(POD, since, 2, fields=f"spec.nodeName={world.ns}")
 
     assert shown(events) == [("ADDED", "a"), ("ADDED", "c")]
 
@@ -175,7 +175,7 @@ async def bad_selectors_are_refused(world: World) -> None:
 @behaviour
 async def pod_deletion_in_two_steps(world: World) -> None:
     """An immediate delete of a bound pod marks it, then removes it."""
-    await world.make_pod("a", node="n1")
+    await world.make_pod("a", node=world.ns)
     since = await world.version(POD)
     await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=0))
     events = await world.events(POD, since, 2)
